@@ -25,8 +25,10 @@ glslang-sys = "=0.9.2"
 const PROGRAM: &str = include_str!("vulkan/compiler.rs");
 
 /// Kernels that are one file each.
-const FILES: [&str; 12] = [
+const FILES: [&str; 14] = [
     "activate",
+    "adapter_add",
+    "adapter_weights",
     "choose_experts",
     "expert_inputs",
     "finish_mixed",

@@ -3,8 +3,9 @@
 use crate::failure::{Failure, Kind};
 use crate::progress::LoadProgress;
 use std::path::Path;
+use std::str::FromStr;
 use strata::load::{self, CheckedModel, LoadedModel, Machine, ModelFile, Needs, WeightChoice};
-use strata::{Device, Listeners, Model, Options, Runtime, Size};
+use strata::{Device, DeviceLost, GpuLayers, Listeners, Model, Options, Runtime, Size};
 use strata_convert::Mix;
 use strata_model::spec::ArchSpec;
 use strata_model::{KvType, PageStorage, arch};
@@ -39,15 +40,44 @@ pub(crate) struct ComputeArguments {
 /// What computes a model. The answers are the same.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Computing")]
-pub(crate) struct DeviceArguments {
-    /// What computes: cpu, cuda:N, vulkan:N, or auto, an NVIDIA GPU that has room for the model or else the processors
-    #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = device)]
-    pub(crate) device: Device,
+pub(crate) struct PlaceArguments {
+    /// What computes: cpu, cuda:N, vulkan:N, several GPUs (cuda:0,1), or auto, an NVIDIA GPU if there is one with room
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", value_parser = parsed::<Device>)]
+    device: Device,
+    /// Number of layers on the GPUs, the last ones; the processors compute the others. auto: as many as fit
+    #[arg(long, value_name = "N", default_value = "auto", value_parser = parsed::<GpuLayers>)]
+    gpu_layers: GpuLayers,
 }
 
-/// A device by its name.
-fn device(name: &str) -> Result<Device, String> {
-    name.parse()
+impl PlaceArguments {
+    /// The options with these flags.
+    pub(crate) fn add_to(&self, options: Options) -> Options {
+        let options = options.device(self.device.clone());
+        options.gpu_layers(self.gpu_layers)
+    }
+}
+
+/// The same, for those who go on computing.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Computing")]
+pub(crate) struct DeviceArguments {
+    #[command(flatten)]
+    place: PlaceArguments,
+    /// What to do with a model whose GPU fails: stop, or go on with the cpu. Running requests end with an error
+    #[arg(long, value_name = "WHAT", default_value = "stop", value_parser = parsed::<DeviceLost>)]
+    device_lost: DeviceLost,
+}
+
+impl DeviceArguments {
+    /// The options with these flags.
+    pub(crate) fn add_to(&self, options: Options) -> Options {
+        self.place.add_to(options).device_lost(self.device_lost)
+    }
+}
+
+/// Something that reads itself.
+fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
+    text.parse()
 }
 
 /// As the flags are where none is given.

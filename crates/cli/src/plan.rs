@@ -1,7 +1,7 @@
 //! `strata plan`: what a model would take of the memory, before it is loaded.
 
 use crate::chart::{self, Bar, Chart, ChartArguments, Tone};
-use crate::computing::Kv;
+use crate::computing::{Kv, PlaceArguments};
 use crate::failure::{Failure, Kind};
 use crate::machine_limits::{nodes_as_json, nodes_in_words};
 use crate::peers::PeerArguments;
@@ -9,7 +9,7 @@ use crate::run::SpeculationArguments;
 use std::io::Write;
 use std::ops::Range;
 use std::path::PathBuf;
-use strata::{Model, Options, PeerPlan, Plan, Size};
+use strata::{DevicePlan, Model, Options, PeerPlan, Plan, Size};
 use strata_host::MemoryNode;
 
 /// Show how much memory a model needs, and whether it fits
@@ -22,6 +22,7 @@ Examples:
   strata plan model.gguf
   strata plan model.gguf --ctx 32768 --kv q8_0 --memory 6G
   strata plan model.gguf --draft small.gguf
+  strata plan model.gguf --device cuda:0
   strata plan model.gguf --peers 192.168.0.2,192.168.0.3 --peer-key-file key.txt")]
 pub(crate) struct Arguments {
     /// The model: a .gguf file, a Hugging Face folder, or a name that `strata list` shows
@@ -49,6 +50,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     speculation: SpeculationArguments,
     #[command(flatten)]
+    place: PlaceArguments,
+    #[command(flatten)]
     peers: PeerArguments,
 }
 
@@ -65,7 +68,7 @@ impl Arguments {
         if let Some(threads) = self.threads {
             options = options.threads(threads.into());
         }
-        self.speculation.add_to(options)
+        self.speculation.add_to(self.place.add_to(options))
     }
 
     /// The same, with the memory that is planned for.
@@ -94,6 +97,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     printed.map_err(|error| Failure::stdout(&error))?;
     if plan.fits {
         return Ok(());
+    }
+    if let Some(misfit) = plan.misfit {
+        return Err(misfit.into());
     }
     let model = arguments.model.display();
     if let Some(peer) = plan.peers.iter().find(|peer| peer.total() > peer.limit) {
@@ -147,6 +153,9 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
     if !plan.peers.is_empty() {
         writeln!(out, "this machine: {}", in_words(&plan.layers))?;
     }
+    if !plan.devices.is_empty() {
+        writeln!(out, "processors: {}", in_words(&plan.layers))?;
+    }
     for (name, bytes, note) in model.chain(draft).chain(rest) {
         let line = format!("{name:<16} {:>10}  {note}", Size(bytes).to_string());
         writeln!(out, "{}", line.trim_end())?;
@@ -155,11 +164,14 @@ fn print(plan: &Plan, arguments: &Arguments) -> std::io::Result<()> {
         writeln!(out, "memory nodes: {}", nodes_in_words(nodes))?;
     }
     print_peers(&mut out, plan)?;
+    print_devices(&mut out, plan)?;
     if plan.fits {
         let left = Size(plan.limit - plan.total());
         return writeln!(out, "It fits, with {left} to spare.");
     }
-    for remedy in &plan.remedies {
+    // What would fit on GPUs is said at the end.
+    let remedies = plan.remedies.iter().filter(|_| plan.misfit.is_none());
+    for remedy in remedies {
         writeln!(out, "would fit: {remedy}")?;
     }
     Ok(())
@@ -186,6 +198,30 @@ fn print_peers(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
             ("limit", peer.limit),
         ];
         for (name, bytes) in rows {
+            writeln!(out, "{name:<16} {:>10}", Size(bytes).to_string())?;
+        }
+    }
+    Ok(())
+}
+
+/// What GPUs would take.
+fn print_devices(out: &mut impl Write, plan: &Plan) -> std::io::Result<()> {
+    for device in &plan.devices {
+        let (id, name) = (&device.id, &device.name);
+        if plan.misfit.is_none() {
+            writeln!(out, "{id} ({name}): {}", in_words(&device.layers))?;
+        } else {
+            writeln!(out, "{id} ({name}):")?;
+        }
+        let needed = [
+            ("weights", device.weights),
+            ("keys and values", device.kv),
+            ("activations", device.activations),
+            ("total", device.total()),
+        ];
+        let has = [("memory", device.memory), ("free", device.free)];
+        let needed = needed.into_iter().filter(|_| plan.misfit.is_none());
+        for (name, bytes) in needed.chain(has) {
             writeln!(out, "{name:<16} {:>10}", Size(bytes).to_string())?;
         }
     }
@@ -228,6 +264,20 @@ fn print_json(plan: &Plan) -> std::io::Result<()> {
             "limit_bytes": peer.limit,
         })
     };
+    let device = |device: &DevicePlan| {
+        serde_json::json!({
+            "device": device.id,
+            "name": device.name,
+            "first_layer": device.layers.start,
+            "layers": device.layers.len(),
+            "weights_bytes": device.weights,
+            "kv_bytes": device.kv,
+            "workspace_bytes": device.activations,
+            "total_bytes": device.total(),
+            "memory_bytes": device.memory,
+            "free_bytes": device.free,
+        })
+    };
     let json = serde_json::json!({
         "context": plan.context,
         "weights_bytes": plan.weights,
@@ -242,6 +292,7 @@ fn print_json(plan: &Plan) -> std::io::Result<()> {
         "memory_nodes": nodes_as_json(&MemoryNode::all()),
         "layers": plan.layers.len(),
         "peers": plan.peers.iter().map(peer).collect::<Vec<_>>(),
+        "devices": plan.devices.iter().map(device).collect::<Vec<_>>(),
         "fits": plan.fits,
         "streamed_bytes_per_token": plan.streamed,
         "would_fit": if plan.fits { &[] } else { plan.remedies.as_slice() },

@@ -1,5 +1,6 @@
 // All kernels as a library for a CPU.
 #define EMULATE
+#include "adapter.cu"
 #include "attention.cu"
 #include "experts.cu"
 #include "ffn.cu"

@@ -18,30 +18,21 @@ mod gpu;
 mod matmul;
 mod modules;
 
-use std::sync::Arc;
-use strata_gpu::{DeviceError, GpuExecutor, GpuOptions};
-use strata_model::Model;
+use strata_gpu::{Backend, DeviceError};
 
 pub use gpu::devices;
 
-/// Opens a model on a GPU, by its number.
-pub fn open(
-    device: usize,
-    model: Arc<Model>,
-    options: GpuOptions<'_>,
-) -> Result<GpuExecutor, DeviceError> {
-    GpuExecutor::open(Box::new(gpu::Gpu::open(device)?), model, options)
+/// Opens a GPU, by its number.
+pub fn backend(device: usize) -> Result<Box<dyn Backend>, DeviceError> {
+    Ok(Box::new(gpu::Gpu::open(device)?))
 }
 
-/// The same on the emulation of a GPU of some compute capability: for tests.
+/// The emulation of a GPU of some compute capability: for tests.
 #[cfg(unix)]
 #[doc(hidden)]
-pub fn emulate(
+pub fn emulated(
     library: &std::path::Path,
     capability: (i32, i32),
-    model: Arc<Model>,
-    options: GpuOptions<'_>,
-) -> Result<GpuExecutor, DeviceError> {
-    let emulator = emulator::Emulator::open(library, capability)?;
-    GpuExecutor::on(Box::new(emulator), model, options)
+) -> Result<Box<dyn Backend>, DeviceError> {
+    Ok(Box::new(emulator::Emulator::open(library, capability)?))
 }

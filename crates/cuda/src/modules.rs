@@ -21,7 +21,7 @@ macro_rules! modules {
 }
 
 modules! {
-    "attention" "experts" "ffn" "float" "mixed" "projection" "residual"
+    "adapter" "attention" "experts" "ffn" "float" "mixed" "projection" "residual"
     "matmul_Q4_0" "matmul_Q4_1" "matmul_Q5_0" "matmul_Q5_1" "matmul_Q8_0"
     "matmul_Q2_K" "matmul_Q3_K" "matmul_Q4_K" "matmul_Q5_K" "matmul_Q6_K"
     "matmul_IQ4_NL" "matmul_IQ4_XS" "matmul_MXFP4"

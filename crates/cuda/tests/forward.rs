@@ -2,9 +2,11 @@
 
 use crate::compare::{LIMITS, PAGES, STEPS, Side, compare, load, on_processors, root};
 use crate::emulation::library;
+use crate::lent::Lent;
+use crate::split;
 use std::path::PathBuf;
 use std::sync::Arc;
-use strata_gpu::{DeviceError, GpuOptions};
+use strata_gpu::{DeviceError, GpuExecutor, GpuOptions, GpuPart};
 use strata_model::{Executor, KvType, Model};
 use strata_platform::Inline;
 
@@ -19,10 +21,12 @@ fn emulated(
         most_pages: PAGES,
         limits: LIMITS,
         pool: Arc::new(Inline),
+        processors: &mut |_| None,
         progress: &mut |_, _| true,
     };
     let library = library().ok_or(DeviceError::NoDriver { of: "emulated" })?;
-    let executor = strata_cuda::emulate(library, capability, Arc::clone(model), options)?;
+    let part = GpuPart::whole(strata_cuda::emulated(library, capability)?, model);
+    let executor = GpuExecutor::on(vec![part], Arc::clone(model), options)?;
     Ok(Box::new(executor))
 }
 
@@ -84,8 +88,20 @@ fn golden_models_have_the_same_bits() {
         "{computed} models have the same bits; refused: {}",
         refused.join(" ")
     );
+    assert!(wrong.is_empty(), "wrong: {wrong:?}");
     assert!(
         computed > 0 && (wanted != ["all"] || computed >= 100),
         "only {computed}"
     );
+}
+
+#[test]
+fn layers_on_gpus_and_the_processors_and_adapters_give_the_same_bits() {
+    let Some(library) = library() else {
+        return;
+    };
+    let gpu = || strata_cuda::emulated(library, (8, 0)).unwrap();
+    split::same_bits("llama", &[1], KvType::F16, &mut || Lent::new(gpu()));
+    split::same_bits("gemma2", &[0, 1], KvType::Q8_0, &mut || Lent::new(gpu()));
+    split::same_bits_with_adapters("llama", &[1], &mut || Lent::new(gpu()));
 }

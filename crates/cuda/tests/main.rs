@@ -8,4 +8,10 @@ mod emulation;
 #[cfg(unix)]
 mod forward;
 #[cfg(unix)]
+#[path = "../../gpu/tests/lent.rs"]
+mod lent;
+#[cfg(unix)]
 mod sources;
+#[cfg(unix)]
+#[path = "../../gpu/tests/split.rs"]
+mod split;

@@ -3,9 +3,12 @@
 mod beams;
 mod crowd;
 mod determinism;
+mod divided;
 mod durable;
 mod embeddings;
 mod encoder_decoder;
+#[path = "../../gpu/tests/lent.rs"]
+mod lent;
 mod limits;
 mod llama_cpp;
 mod looking;

@@ -280,7 +280,23 @@ pub struct Gather {
     pub scale: f32,
 }
 
+#[repr(C)]
+#[derive(Copy, Clone, Default)]
+pub struct Adapter {
+    pub x: Address,
+    pub out: Address,
+    pub a: Address,
+    pub b: Address,
+    pub weights: Address,
+    pub columns: u32,
+    pub rank: u32,
+    pub rows: u32,
+    pub x_stride: u32,
+    pub out_stride: u32,
+    pub scale: f32,
+}
+
 macro_rules! arguments {
     ($($name:ident)*) => { $(impl Arguments for $name {})* };
 }
-arguments! { Matmul AddNorm OutputRows Activate Logits Projection Attention Mixed Choose ExpertInput Gather }
+arguments! { Matmul AddNorm OutputRows Activate Logits Projection Attention Mixed Choose ExpertInput Gather Adapter }

@@ -3,6 +3,7 @@
 use crate::args::BatchPlace;
 use crate::backend::{Address, Backend, HostBuffer};
 use crate::error::DeviceError;
+use std::ops::Range;
 use strata_kernels::Kernels;
 use strata_model::{BatchLimits, Model, Output, PAGE, PageTable, Span};
 use strata_platform::{Chunks, Pool, for_each_piece};
@@ -16,6 +17,7 @@ const ROTATIONS: usize = 256;
 /// The memory of both sides.
 pub(crate) struct BatchMemory {
     limits: BatchLimits,
+    layers: Range<usize>,
     width: usize,
     /// Header, positions, starts, output rows, temperatures; each with room for the largest batch.
     words: HostBuffer,
@@ -44,6 +46,50 @@ pub(crate) struct Segment {
 /// Tokens of one sequence from which on they are a prompt.
 const PROMPT: usize = 16;
 
+/// What the first of a device's layers reads.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// Embeddings.
+    AtTokens,
+    /// The residual stream of the layers before.
+    AtStream,
+}
+
+/// Words that a batch is written in.
+fn words(limits: BatchLimits) -> usize {
+    HEADER + 3 * limits.tokens + limits.tokens + limits.logits
+}
+
+/// Positions that so many pages have, in tables of rotations.
+fn positions(pages: usize) -> usize {
+    (pages * PAGE).next_multiple_of(ROTATIONS)
+}
+
+/// Bytes of a RoPE's table.
+fn rope_bytes(model: &Model, rope: usize, positions: usize) -> usize {
+    positions * 2 * model.rope_pairs(rope) * 4
+}
+
+/// Numbers of blocks that there is room for before lists of pages grow.
+fn block_room(pages: usize, layers: usize) -> usize {
+    2 * pages.max(64) * layers
+}
+
+/// Bytes of a device's memory that batches take.
+pub(crate) fn batch_bytes(
+    model: &Model,
+    limits: BatchLimits,
+    pages: usize,
+    layers: usize,
+) -> usize {
+    let ropes = match model.rope_kind() {
+        Some(_) => 0..model.config().ropes.len(),
+        None => 0..0,
+    };
+    let ropes = ropes.map(|rope| rope_bytes(model, rope, positions(pages)));
+    ropes.sum::<usize>() + 4 * (words(limits) + block_room(pages, layers))
+}
+
 /// Who makes embeddings.
 #[derive(Copy, Clone)]
 pub(crate) struct Embedder<'a> {
@@ -53,7 +99,7 @@ pub(crate) struct Embedder<'a> {
 }
 
 /// What a batch is, in numbers.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct BatchShape {
     pub(crate) tokens: usize,
     /// Rows of logits, and of states behind them.
@@ -67,25 +113,24 @@ impl BatchMemory {
     pub(crate) fn new(
         backend: &mut dyn Backend,
         model: &Model,
-        limits: BatchLimits,
+        (limits, layers): (BatchLimits, Range<usize>),
         pages: usize,
     ) -> Result<Self, DeviceError> {
         let config = model.config();
-        let layers = config.layers.len();
-        let words = HEADER + 3 * limits.tokens + limits.tokens + limits.logits;
-        let positions = (pages * PAGE).next_multiple_of(ROTATIONS);
+        let words = words(limits);
+        let positions = positions(pages);
         let doing = "taking memory for batches";
         let mut ropes = Vec::new();
         if model.rope_kind().is_some() {
             for rope in 0..config.ropes.len() {
-                let bytes = positions * 2 * model.rope_pairs(rope) * 4;
-                ropes.push(backend.alloc(bytes, doing)?);
+                ropes.push(backend.alloc(rope_bytes(model, rope, positions), doing)?);
             }
         }
-        let block_room = 2 * pages.max(64) * layers;
+        let block_room = block_room(pages, layers.len());
         let row_bytes = model.embedding_bytes();
         Ok(Self {
             limits,
+            layers,
             width: config.width,
             words: backend.alloc_host(4 * words)?,
             device_words: backend.alloc(4 * words, doing)?,
@@ -157,21 +202,32 @@ impl BatchMemory {
         self.device_words + 4 * index as u64
     }
 
-    /// Writes a batch and begins to copy it, embeddings to `x`. Says whether memory has moved.
+    /// The residual stream of so many tokens, for somebody who has it from the layers before.
+    pub(crate) fn stream(&mut self, tokens: usize) -> &mut [f32] {
+        &mut self.x.floats()[..tokens * self.width]
+    }
+
+    /// The same as bytes.
+    pub(crate) fn stream_bytes(&mut self, tokens: usize) -> &mut [u8] {
+        &mut self.x.bytes()[..4 * tokens * self.width]
+    }
+
+    /// Writes a batch and begins to copy it, embeddings or what [`stream`](Self::stream) was given to `x`. Says whether
+    /// memory has moved.
     pub(crate) fn upload(
         &mut self,
         backend: &mut dyn Backend,
-        Embedder {
+        (embedder, begins): (Embedder<'_>, Begins),
+        (table, batch): (&PageTable, &[Span<'_>]),
+        x: Address,
+    ) -> Result<(BatchShape, bool), DeviceError> {
+        let Embedder {
             model,
             kernels,
             pool,
-        }: Embedder<'_>,
-        table: &PageTable,
-        batch: &[Span<'_>],
-        x: Address,
-    ) -> Result<(BatchShape, bool), DeviceError> {
+        } = embedder;
         let config = model.config();
-        let (tokens, layers) = (self.limits.tokens, config.layers.len());
+        let (tokens, layers) = (self.limits.tokens, self.layers.len());
         let temperature = config
             .attention()
             .find_map(|attention| attention.temperature);
@@ -205,10 +261,10 @@ impl BatchMemory {
                 shape.logits += 1;
             }
             let blocks = self.blocks.words();
-            for layer in 0..layers {
+            for (at, layer) in self.layers.clone().enumerate() {
                 let of_layer = table.layer(layer);
                 for (i, page) in span.sequence.pages().iter().enumerate() {
-                    blocks[layer * list + start + i] = of_layer[page.index()];
+                    blocks[at * list + start + i] = of_layer[page.index()];
                 }
             }
             start += span.sequence.pages().len();
@@ -225,14 +281,14 @@ impl BatchMemory {
         }
         self.rotate(backend, model, pool, shape.longest)?;
         let width = self.width;
-        let rows = Chunks::new(&mut self.x.floats()[..shape.tokens * width], width);
-        let scratch = Chunks::new(
-            &mut self.scratch[..shape.tokens * self.row_bytes],
-            self.row_bytes,
-        );
-        for_each_piece(pool, (rows, scratch), |index, (row, bytes)| {
-            model.embed_token(kernels, items[index], bytes, row);
-        });
+        if begins == Begins::AtTokens {
+            let rows = Chunks::new(&mut self.x.floats()[..shape.tokens * width], width);
+            let scratch = &mut self.scratch[..shape.tokens * self.row_bytes];
+            let scratch = Chunks::new(scratch, self.row_bytes);
+            for_each_piece(pool, (rows, scratch), |index, (row, bytes)| {
+                model.embed_token(kernels, items[index], bytes, row);
+            });
+        }
         backend.upload(self.device_words, self.words.bytes())?;
         backend.upload(x, &self.x.bytes()[..4 * shape.tokens * width])?;
         if list > 0 {

@@ -1,10 +1,10 @@
 //! A device's memory for what is between the weights: sized once, for the largest batch.
 
-use crate::backend::{Address, Backend};
+use crate::backend::Address;
 use crate::error::DeviceError;
 use crate::multiplier::act_bytes;
-use crate::weights::{Dense, FeedForward, Weights};
-use strata_model::{BatchLimits, Config};
+use crate::weights::ends;
+use strata_model::{BatchLimits, DeviceDense, DeviceFeedForward, DeviceModel};
 
 /// Bytes of attention's shared-out chunks at most.
 const PARTIALS: usize = 64 << 20;
@@ -54,7 +54,7 @@ struct Widths {
 }
 
 impl Widths {
-    fn of(weights: &Weights) -> Self {
+    fn of(model: &DeviceModel<'_>) -> Self {
         let mut widths = Self {
             projected: 0,
             queries: 0,
@@ -62,7 +62,7 @@ impl Widths {
             hidden: 0,
             inner: 0,
         };
-        for layer in &weights.layers {
+        for layer in &model.layers {
             let attention = &layer.attention;
             let projected = attention.qkv.iter().map(|linear| linear.matrix.rows).sum();
             let mixed = attention.config.q_width();
@@ -70,15 +70,15 @@ impl Widths {
             widths.projected = widths.projected.max(projected);
             widths.queries = widths.queries.max(mixed + gates);
             widths.mixed = widths.mixed.max(mixed);
-            let mut dense = |dense: &Dense| {
+            let mut dense = |dense: &DeviceDense<'_>| {
                 let hidden = dense.input.iter().map(|linear| linear.matrix.rows).sum();
                 widths.hidden = widths.hidden.max(hidden);
                 widths.inner = widths.inner.max(dense.down.matrix.columns);
             };
             match &layer.ffn {
-                FeedForward::Nothing => {}
-                FeedForward::Dense(ffn) => dense(ffn),
-                FeedForward::Experts(experts) => experts.shared.iter().for_each(&mut dense),
+                DeviceFeedForward::Nothing => {}
+                DeviceFeedForward::Dense(ffn) => dense(ffn),
+                DeviceFeedForward::Experts(experts) => experts.shared.iter().for_each(&mut dense),
             }
             if let Some((_, experts)) = &layer.expert_branch {
                 experts.shared.iter().for_each(&mut dense);
@@ -89,22 +89,19 @@ impl Widths {
 }
 
 impl Buffers {
-    /// Takes the memory; gives it with its bytes.
+    /// Takes the memory, of which `alloc` is told the bytes.
     pub(crate) fn new(
-        backend: &mut dyn Backend,
-        config: &Config,
-        weights: &Weights,
+        model: &DeviceModel<'_>,
         limits: BatchLimits,
-    ) -> Result<(Self, usize), DeviceError> {
-        let mut all = 0;
-        let mut take = |rows: usize, bytes: usize| {
-            let bytes = rows.max(1).saturating_mul(bytes.max(16));
-            all += bytes;
-            backend.alloc(bytes, "taking memory for activations")
-        };
+        alloc: &mut dyn FnMut(usize) -> Result<Address, DeviceError>,
+    ) -> Result<Self, DeviceError> {
+        let mut take = |rows: usize, bytes: usize| alloc(rows.max(1).saturating_mul(bytes.max(16)));
+        let config = model.config;
         let (tokens, width) = (limits.tokens, config.width);
-        let widths = Widths::of(weights);
-        let rows = tokens + limits.logits;
+        let widths = Widths::of(model);
+        // Where there is another device after this one, it makes the logits.
+        let logits = if ends(model) { limits.logits } else { 0 };
+        let rows = if ends(model) { tokens + logits } else { 0 };
         let heads = config.attention().map(|attention| attention.heads).max();
         let head = config
             .attention()
@@ -143,9 +140,9 @@ impl Buffers {
             partial_room,
             rows: take(rows, 4 * width)?,
             row_acts: take(rows, act_bytes(width))?,
-            logits: take(limits.logits, 4 * config.vocabulary)?,
+            logits: take(logits, 4 * config.vocabulary)?,
             experts,
         };
-        Ok((buffers, all))
+        Ok(buffers)
     }
 }

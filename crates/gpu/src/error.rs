@@ -27,6 +27,8 @@ pub enum DeviceError {
     OutOfMemory { doing: &'static str },
     #[error("the model needs {needed} bytes of the GPU's memory, of which {free} are free")]
     Full { needed: u64, free: u64 },
+    #[error("the layers of the processors have no memory")]
+    Processors,
     #[error("the GPU failed, {doing}: {reason}")]
     Driver { doing: &'static str, reason: String },
     #[error("{name} does not give the bits of the processors: {wrong} of {all} differ")]
@@ -41,10 +43,21 @@ pub enum DeviceError {
     Unsupported(#[from] NotOnDevice),
 }
 
+impl DeviceError {
+    /// Whether nothing can be computed after it: what is in the device's memory is unknown, or gone. Memory that was not
+    /// to be had leaves everything as it was.
+    pub fn is_loss(&self) -> bool {
+        !matches!(self, Self::OutOfMemory { .. })
+    }
+}
+
 impl From<DeviceError> for BatchError {
     fn from(error: DeviceError) -> Self {
-        Self::Device {
-            reason: error.to_string(),
+        let reason = error.to_string();
+        if error.is_loss() {
+            Self::Lost { reason }
+        } else {
+            Self::Device { reason }
         }
     }
 }

@@ -1,31 +1,19 @@
-//! A model on a GPU, behind the engine's seam to devices.
+//! A model on one GPU or several, behind the engine's seam to devices; the first layers may be on the processors.
 
-use crate::backend::{Backend, DeviceFacts, HostBuffer, Recording};
-use crate::batch::{BatchMemory, BatchShape, Embedder};
-use crate::buffers::Buffers;
+use crate::backend::{Backend, DeviceFacts};
+use crate::batch::{BatchShape, Begins, Embedder};
 use crate::error::DeviceError;
-use crate::multiplier::Multiplier;
-use crate::pages::DevicePages;
-use crate::pass::{Kernels, Pass};
 use crate::proof;
-use crate::weights::{Uploader, Weights, for_each_matrix, weight_bytes};
-use std::collections::HashMap;
+use crate::stretch::{GpuStretch, Uploaded};
+use crate::weights::{panel_types, weight_bytes};
+use std::ops::Range;
 use std::sync::Arc;
 use strata_kernels::Kernels as CpuKernels;
 use strata_model::{
-    Adapter, BatchError, BatchLimits, Config, DeviceModel, EncoderInput, Executor, ExecutorMemory,
-    GgmlType, KvType, Model, Outputs, PageCopy, PageId, PageLayout, PageTable, Span, StateId,
+    Adapter, BatchError, BatchLimits, Config, CpuStretch, EncoderInput, Executor, ExecutorMemory,
+    KvType, Model, NotOnDevice, Outputs, PageCopy, PageId, PageLayout, PageTable, Span, StateId,
 };
 use strata_platform::Pool;
-
-/// The part of the memory left that pages may take beyond what is asked for: one in so many.
-const PAGE_SHARE: u64 = 2;
-
-/// Recordings that are kept at most.
-const RECORDINGS: usize = 64;
-
-/// Tokens of a batch that is recorded at most: larger ones take so long that launching costs little.
-const RECORDED_TOKENS: usize = 64;
 
 /// What an executor is opened with.
 pub struct GpuOptions<'a> {
@@ -39,201 +27,202 @@ pub struct GpuOptions<'a> {
     pub limits: BatchLimits,
     /// Workers that make embeddings and pack weights.
     pub pool: Arc<dyn Pool + Send>,
+    /// Makes the layers before those of the first GPU, with so many pages, if there are any. Without a result nothing is
+    /// opened.
+    pub processors: &'a mut dyn FnMut(usize) -> Option<CpuStretch>,
     /// Hears of bytes uploaded and bytes in all; false cancels.
     pub progress: &'a mut dyn FnMut(usize, usize) -> bool,
 }
 
-/// A model on a GPU.
+/// A GPU, and which layers it is to have.
+pub struct GpuPart {
+    /// The GPU.
+    pub backend: Box<dyn Backend>,
+    /// The layers. Those of the last GPU end with the model's.
+    pub layers: Range<usize>,
+}
+
+impl GpuPart {
+    /// A GPU for all layers of a model.
+    pub fn whole(backend: Box<dyn Backend>, model: &Model) -> Self {
+        let layers = 0..model.config().layers.len();
+        Self { backend, layers }
+    }
+}
+
+/// A model whose layers, or all but the first ones, are on GPUs.
 pub struct GpuExecutor {
     model: Arc<Model>,
     pool: Arc<dyn Pool + Send>,
     limits: BatchLimits,
-    weights: Weights,
-    kernels: Kernels,
-    multiplier: Box<dyn Multiplier>,
-    buffers: Buffers,
-    batch: BatchMemory,
-    pages: DevicePages,
-    logits: HostBuffer,
-    states: HostBuffer,
-    recordings: HashMap<BatchShape, Option<Recording>>,
+    /// Of the layers wherever they are.
+    layout: PageLayout,
+    count: usize,
+    processors: Option<CpuStretch>,
+    gpus: Vec<GpuStretch>,
     /// Why nothing can be computed any more.
     fault: Option<DeviceError>,
-    /// Last: what the others point into goes with it.
-    backend: Box<dyn Backend>,
+    /// Whether the engine is still to hear of it.
+    untold: bool,
 }
 
 impl GpuExecutor {
-    /// Uploads a model, whose weights may have stayed in their file, to a device that first proves its bits, and takes the
+    /// Uploads a model, whose weights may have stayed in their file, to devices that first prove their bits, and takes the
     /// memory for batches.
     pub fn open(
-        backend: Box<dyn Backend>,
+        parts: Vec<GpuPart>,
         model: Arc<Model>,
         options: GpuOptions<'_>,
     ) -> Result<Self, DeviceError> {
-        let backend = proof::prove(backend, &panel_types(&model.device_parts()?), options.kv)?;
-        Self::on(backend, model, options)
+        let proved = parts.into_iter().map(|part| {
+            let types = panel_types(&model.device_parts(part.layers.clone())?);
+            let backend = proof::prove(part.backend, &types, options.kv)?;
+            Ok(GpuPart { backend, ..part })
+        });
+        let proved = proved.collect::<Result<_, DeviceError>>()?;
+        Self::on(proved, model, options)
     }
 
-    /// The device, for another model.
-    pub fn into_backend(self) -> Box<dyn Backend> {
-        self.backend
+    /// The last device, for another model.
+    pub fn into_backend(mut self) -> Option<Box<dyn Backend>> {
+        self.gpus.pop().map(|gpu| gpu.backend)
     }
 
-    /// The same on a device that has proved its bits, or is to.
+    /// The same on devices that have proved their bits, or are to.
+    ///
+    /// # Panics
+    /// If there are no parts, or these are not the model's last layers in order.
     pub fn on(
-        mut backend: Box<dyn Backend>,
+        parts: Vec<GpuPart>,
         model: Arc<Model>,
         options: GpuOptions<'_>,
     ) -> Result<Self, DeviceError> {
-        let parts = model.device_parts()?;
+        let GpuOptions {
+            kv, pages, limits, ..
+        } = options;
         let config = model.config();
-        let layout = PageLayout::new(config, options.kv);
-        let all = weight_bytes(&parts);
-        let needed = (all + layout.page_bytes() * options.pages) as u64;
-        let free = backend.free_memory()?;
-        if needed > free {
-            return Err(DeviceError::Full { needed, free });
+        let starts: Vec<usize> = parts.iter().map(|part| part.layers.start).collect();
+        let ends = starts.iter().skip(1).copied().chain([config.layers.len()]);
+        assert!(!parts.is_empty() && parts.iter().map(|part| part.layers.end).eq(ends));
+        let mut all = 0;
+        for part in &parts {
+            all += weight_bytes(&model.device_parts(part.layers.clone())?);
         }
         let mut done = 0;
         let mut progress = |bytes| {
             done += bytes;
             (options.progress)(done, all)
         };
-        let weights = Uploader::new(&mut *backend, &*options.pool, &mut progress).upload(&parts)?;
-        let mut multiplier = backend.multiplier();
-        for ty in panel_types(&parts) {
-            multiplier.load(&mut *backend, ty)?;
+        let mut uploaded = Vec::new();
+        for part in parts {
+            let share = (kv, pages, limits);
+            let how: (&dyn Pool, &mut dyn FnMut(usize) -> bool) = (&*options.pool, &mut progress);
+            uploaded.push(Uploaded::new(
+                part.backend,
+                &model,
+                part.layers,
+                share,
+                how,
+            )?);
         }
-        let kernels = Kernels::load(&mut *backend, options.kv)?;
-        let (buffers, _) = Buffers::new(&mut *backend, config, &weights, options.limits)?;
-        let layers = config.layers.len();
-        let room = backend.free_memory()? / PAGE_SHARE / layout.page_bytes().max(1) as u64;
-        let count = options.most_pages.min(room as usize).max(options.pages);
-        let pages = DevicePages::new(&mut *backend, layout, layers, count)?;
-        let batch = BatchMemory::new(&mut *backend, &model, options.limits, count)?;
-        let logits = backend.alloc_host(4 * options.limits.logits * config.vocabulary)?;
-        let states = backend.alloc_host(4 * options.limits.tokens * config.width)?;
-        drop(parts);
+        let mut count = options.most_pages;
+        for gpu in &uploaded {
+            count = count.min(gpu.room()?);
+        }
+        let count = count.max(pages);
+        let gpus = uploaded
+            .into_iter()
+            .map(|gpu| gpu.with_pages(&model, count, limits))
+            .collect::<Result<Vec<_>, _>>()?;
+        let processors = if starts[0] == 0 {
+            None
+        } else {
+            Some((options.processors)(count).ok_or(DeviceError::Processors)?)
+        };
+        if processors.as_ref().is_some_and(|own| !own.has_one_stream()) {
+            let what = "layers that pass on more than one residual stream";
+            return Err(NotOnDevice { what }.into());
+        }
+        // Each device is a machine of its own to the table; what is before all layers is none.
+        let starts: Vec<usize> = starts.into_iter().filter(|&start| start > 0).collect();
         Ok(Self {
-            limits: options.limits,
+            limits,
             pool: options.pool,
-            model,
-            weights,
-            kernels,
-            multiplier,
-            buffers,
-            batch,
-            pages,
-            logits,
-            states,
-            recordings: HashMap::new(),
+            layout: PageLayout::of_machines(config, kv, &starts),
+            count,
+            processors,
+            gpus,
             fault: None,
-            backend,
+            untold: false,
+            model,
         })
     }
 
-    /// What the GPU can do.
-    pub fn device(&self) -> &DeviceFacts {
-        self.backend.facts()
+    /// What the GPUs can do, in the order of their layers.
+    pub fn devices(&self) -> impl Iterator<Item = (&DeviceFacts, Range<usize>)> {
+        let gpus = self.gpus.iter();
+        gpus.map(|gpu| (gpu.backend.facts(), gpu.layers.clone()))
     }
 
-    fn compute(
-        &mut self,
-        table: &PageTable,
-        batch: &[Span<'_>],
-    ) -> Result<BatchShape, DeviceError> {
-        self.backend.enter()?;
+    /// How many pages it has.
+    pub fn pages(&self) -> usize {
+        self.count
+    }
+
+    /// What a page is made of.
+    pub fn layout(&self) -> &PageLayout {
+        &self.layout
+    }
+
+    fn compute(&mut self, table: &PageTable, batch: &[Span<'_>]) -> Result<BatchShape, BatchError> {
+        let tokens: usize = batch.iter().map(|span| span.tokens.len()).sum();
+        let mut begins = Begins::AtTokens;
+        if let Some(processors) = &mut self.processors {
+            processors.embed(batch);
+            processors.run(table, batch)?;
+            self.gpus[0]
+                .stream(tokens)
+                .copy_from_slice(processors.stream(tokens));
+            begins = Begins::AtStream;
+        }
         let embedder = Embedder {
             model: &self.model,
             kernels: CpuKernels::detect(),
             pool: &*self.pool,
         };
-        let (backend, x) = (&mut *self.backend, self.buffers.x);
-        let (shape, moved) = self.batch.upload(backend, embedder, table, batch, x)?;
-        if moved {
-            self.recordings.clear();
-        }
-        // Attention has a part for every power of two of chunks; what else a batch is made of is in its shape.
-        let recorded = BatchShape {
-            longest: shape.longest.div_ceil(256).next_power_of_two() * 256,
-            ..shape
-        };
-        if shape.tokens > RECORDED_TOKENS || shape.states > 0 {
-            self.pass(shape, false).run()?;
-        } else {
-            self.replay(recorded)?;
-        }
-        let (width, vocabulary) = (self.model.config().width, self.model.config().vocabulary);
-        let BatchShape { logits, states, .. } = shape;
-        if logits > 0 {
-            let bytes = &mut self.logits.bytes()[..4 * logits * vocabulary];
-            self.backend.download(bytes, self.buffers.logits)?;
-        }
-        if states > 0 {
-            let from = self.buffers.rows + 4 * (logits * width) as u64;
-            let bytes = &mut self.states.bytes()[..4 * states * width];
-            self.backend.download(bytes, from)?;
-        }
-        self.backend.wait()?;
-        Ok(shape)
-    }
-
-    fn pass(&self, shape: BatchShape, recorded: bool) -> Pass<'_> {
-        Pass {
-            backend: &*self.backend,
-            model: &self.model,
-            config: self.model.config(),
-            weights: &self.weights,
-            kernels: &self.kernels,
-            multiplier: &*self.multiplier,
-            buffers: &self.buffers,
-            batch: &self.batch,
-            pages: &self.pages,
-            shape,
-            rms: self.model.has_rms_norms(),
-            recorded,
-        }
-    }
-
-    /// Does a pass as it was recorded for this shape, or records it when the shape comes for the second time.
-    fn replay(&mut self, shape: BatchShape) -> Result<(), DeviceError> {
-        match self.recordings.get(&shape) {
-            Some(Some(recording)) => self.backend.replay(*recording),
-            Some(None) if self.backend.begin_recording()? => {
-                let passed = self.pass(shape, true).run();
-                let recording = self.backend.end_recording()?;
-                passed?;
-                self.recordings.insert(shape, Some(recording));
-                self.backend.replay(recording)
-            }
-            _ => {
-                if self.recordings.len() < RECORDINGS {
-                    self.recordings.insert(shape, None);
+        let mut last = BatchShape::default();
+        for index in 0..self.gpus.len() {
+            let (before, after) = self.gpus.split_at_mut(index + 1);
+            let next = after.first_mut().map(|next| next.stream_bytes(tokens));
+            let computed = before[index].compute((embedder, begins), table, batch, next);
+            last = computed.inspect_err(|error| {
+                // What a kernel left behind is unknown.
+                if error.is_loss() {
+                    self.fault = Some(error.clone());
+                    self.untold = true;
                 }
-                self.pass(shape, true).run()
-            }
+            })?;
+            begins = Begins::AtStream;
         }
+        self.model.check_file()?;
+        Ok(last)
     }
 
     /// Notes why a page could not be moved: the next batch says so.
     fn note(&mut self, result: Result<(), DeviceError>) {
-        if let Err(error) = result {
-            self.fault.get_or_insert(error);
+        if let Err(error) = result
+            && self.fault.is_none()
+        {
+            self.fault = Some(error);
+            self.untold = true;
         }
     }
-}
 
-/// The types of a model's panels, each once.
-fn panel_types(model: &DeviceModel<'_>) -> Vec<GgmlType> {
-    let mut types = Vec::new();
-    for_each_matrix(model, &mut |matrix| {
-        let ty = matrix.weights.panel_type();
-        if !types.contains(&ty) {
-            types.push(ty);
-        }
-    });
-    types
+    /// The processors, where they have layers with recurrent states.
+    fn recurrent(&mut self) -> Option<&mut CpuStretch> {
+        let processors = self.processors.as_mut();
+        processors.filter(|_| self.layout.is_recurrent())
+    }
 }
 
 impl Executor for GpuExecutor {
@@ -242,11 +231,16 @@ impl Executor for GpuExecutor {
     }
 
     fn memory(&self) -> ExecutorMemory {
-        ExecutorMemory {
-            weights: self.weights.bytes,
-            streamed: 0,
-            pages: self.pages.bytes(),
+        let mut memory = ExecutorMemory::default();
+        if let Some(processors) = &self.processors {
+            memory.weights += self.model.packed_bytes();
+            memory.pages += processors.storage().bytes();
         }
+        for gpu in &self.gpus {
+            memory.weights += gpu.weight_bytes();
+            memory.pages += gpu.pages.bytes();
+        }
+        memory
     }
 
     fn limits(&self) -> BatchLimits {
@@ -254,7 +248,9 @@ impl Executor for GpuExecutor {
     }
 
     fn page_table(&self) -> PageTable {
-        self.pages.table()
+        let processors = self.processors.as_ref();
+        let states = processors.map_or(0, |own| own.storage().states());
+        PageTable::new(self.layout.clone(), self.count, states)
     }
 
     fn forward(
@@ -262,11 +258,7 @@ impl Executor for GpuExecutor {
         table: &PageTable,
         batch: &mut [Span<'_>],
     ) -> Result<Outputs<'_>, BatchError> {
-        self.model
-            .check_batch(batch, self.limits, self.pages.layout())?;
-        if batch.iter().any(|span| span.adapter.is_some()) {
-            return Err(BatchError::ForeignAdapter);
-        }
+        self.model.check_batch(batch, self.limits, &self.layout)?;
         if batch.iter().any(|span| !span.embedded.is_empty()) {
             let reason = "GPUs take no images".into();
             return Err(BatchError::Device { reason });
@@ -274,18 +266,24 @@ impl Executor for GpuExecutor {
         if let Some(fault) = &self.fault {
             return Err(fault.clone().into());
         }
-        let shape = self.compute(table, batch).inspect_err(|error| {
-            // What a kernel left behind is unknown.
-            self.fault = Some(error.clone());
-        })?;
+        let shape = self.compute(table, batch)?;
         for span in batch {
             span.sequence.advance(span.tokens.len());
         }
         let config = self.model.config();
+        let Some(last) = self.gpus.last() else {
+            unreachable!("there is a GPU")
+        };
         Ok(Outputs {
-            logits: &self.logits.as_floats()[..shape.logits * config.vocabulary],
-            states: &self.states.as_floats()[..shape.states * config.width],
+            logits: &last.logits.as_floats()[..shape.logits * config.vocabulary],
+            states: &last.states.as_floats()[..shape.states * config.width],
         })
+    }
+
+    fn take_loss(&mut self) -> Option<BatchError> {
+        let untold = std::mem::take(&mut self.untold);
+        let fault = self.fault.as_ref().filter(|_| untold)?;
+        Some(fault.clone().into())
     }
 
     fn encode(&mut self, _: &[EncoderInput<'_>]) -> Result<&[f32], BatchError> {
@@ -300,23 +298,34 @@ impl Executor for GpuExecutor {
         0
     }
 
-    fn accepts(&self, _: &Adapter) -> bool {
-        false
+    fn accepts(&self, adapter: &Adapter) -> bool {
+        adapter.fits(&self.model)
     }
 
     fn copy_page(&mut self, table: &PageTable, copy: PageCopy) {
-        let entered = self.backend.enter();
-        let copied = entered.and_then(|()| self.pages.copy(&*self.backend, table, copy));
+        if let Some(processors) = &mut self.processors {
+            processors.storage_mut().copy(table, copy);
+        }
+        let copied = self.gpus.iter().try_for_each(|gpu| {
+            gpu.backend.enter()?;
+            gpu.pages.copy(&*gpu.backend, table, copy)
+        });
         self.note(copied);
     }
 
     fn read_page(&self, table: &PageTable, page: PageId, out: &mut Vec<u8>) {
         let start = out.len();
-        out.resize(start + self.pages.layout().page_bytes(), 0);
-        let entered = self.backend.enter();
-        let read = entered.and_then(|()| {
-            self.pages
-                .read(&*self.backend, table, page, &mut out[start..])
+        if let Some(processors) = &self.processors {
+            processors.storage().read(table, page, out);
+        }
+        let mut at = out.len();
+        out.resize(start + self.layout.page_bytes(), 0);
+        let read = self.gpus.iter().try_for_each(|gpu| {
+            gpu.backend.enter()?;
+            let end = at + gpu.pages.layout().page_bytes();
+            let own = &mut out[at..end];
+            at = end;
+            gpu.pages.read(&*gpu.backend, table, page, own)
         });
         if read.is_err() {
             // Nothing is better than what is not the page.
@@ -325,15 +334,40 @@ impl Executor for GpuExecutor {
     }
 
     fn write_page(&mut self, table: &PageTable, page: PageId, bytes: &[u8]) {
-        assert_eq!(bytes.len(), self.pages.layout().page_bytes());
-        let entered = self.backend.enter();
-        let written = entered.and_then(|()| self.pages.write(&*self.backend, table, page, bytes));
+        assert_eq!(bytes.len(), self.layout.page_bytes());
+        let mut rest = bytes;
+        if let Some(processors) = &mut self.processors {
+            let own;
+            (own, rest) = rest.split_at(processors.storage().layout().page_bytes());
+            processors.storage_mut().write(table, page, own);
+        }
+        let written = self.gpus.iter().try_for_each(|gpu| {
+            let own;
+            (own, rest) = rest.split_at(gpu.pages.layout().page_bytes());
+            gpu.backend.enter()?;
+            gpu.pages.write(&*gpu.backend, table, page, own)
+        });
         self.note(written);
     }
 
-    fn copy_state(&mut self, _: StateId, _: StateId) {}
+    // Layers with recurrent states are the processors'.
+    fn copy_state(&mut self, from: StateId, to: StateId) {
+        if let Some(processors) = self.recurrent() {
+            processors.storage_mut().copy_state(from, to);
+        }
+    }
 
-    fn read_state(&self, _: StateId, _: &mut Vec<u8>) {}
+    fn read_state(&self, state: StateId, out: &mut Vec<u8>) {
+        let processors = self.processors.as_ref();
+        if let Some(processors) = processors.filter(|_| self.layout.is_recurrent()) {
+            out.extend_from_slice(processors.storage().state(state));
+        }
+    }
 
-    fn write_state(&mut self, _: StateId, _: &[u8]) {}
+    fn write_state(&mut self, state: StateId, bytes: &[u8]) {
+        if let Some(processors) = self.recurrent() {
+            let stored = processors.storage_mut().state_mut(state);
+            stored.copy_from_slice(bytes);
+        }
+    }
 }

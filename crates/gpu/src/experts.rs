@@ -1,5 +1,6 @@
 //! Mixtures of experts: from `normed` into `branch`.
 
+use crate::adapters::{FloatRows, RowsOf};
 use crate::args;
 use crate::backend::Shape;
 use crate::error::DeviceError;
@@ -17,6 +18,12 @@ pub(crate) fn run(pass: &Pass<'_>, weights: &Experts) -> Result<(), DeviceError>
     let router = [(weights.router.matrix, buffers.scores)];
     pass.multiplier
         .multiply(pass.backend, pass.input(), &router, config.count)?;
+    let scores = FloatRows {
+        at: buffers.scores,
+        stride: config.count,
+    };
+    let tokens_of = RowsOf::Tokens;
+    pass.adapt(weights.router.id, pass.input(), scores, tokens_of)?;
     let cap = config.routing.soft_cap;
     let (groups, groups_used) = config.groups.unwrap_or((0, 0));
     let choose = args::Choose {

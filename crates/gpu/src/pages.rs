@@ -2,23 +2,23 @@
 
 use crate::backend::{Address, Backend};
 use crate::error::DeviceError;
+use std::ops::Range;
 use strata_model::{PageCopy, PageId, PageLayout, PageTable, Reach};
 
 /// The blocks of all pages, by class.
 pub(crate) struct DevicePages {
     layout: PageLayout,
-    pages: usize,
-    layers: usize,
+    layers: Range<usize>,
     classes: Vec<Address>,
     bytes: usize,
 }
 
 impl DevicePages {
-    /// Memory for so many pages.
+    /// Memory for so many pages of these layers, whose own the layout is.
     pub(crate) fn new(
         backend: &mut dyn Backend,
         layout: PageLayout,
-        layers: usize,
+        layers: Range<usize>,
         pages: usize,
     ) -> Result<Self, DeviceError> {
         let doing = "taking memory for keys and values";
@@ -30,7 +30,6 @@ impl DevicePages {
         }
         Ok(Self {
             layout,
-            pages,
             layers,
             classes,
             bytes: all,
@@ -45,11 +44,6 @@ impl DevicePages {
         self.bytes
     }
 
-    /// A table of all of them, all free.
-    pub(crate) fn table(&self) -> PageTable {
-        PageTable::new(self.layout.clone(), self.pages, 0)
-    }
-
     /// Where a layer's class of blocks begins.
     pub(crate) fn class(&self, layer: usize) -> Address {
         let blocks = self.layout.blocks(layer);
@@ -62,7 +56,7 @@ impl DevicePages {
         table: &'a PageTable,
         page: PageId,
     ) -> impl Iterator<Item = (Address, usize, Reach)> + 'a {
-        (0..self.layers).filter_map(move |layer| {
+        self.layers.clone().filter_map(move |layer| {
             let blocks = self.layout.blocks(layer)?;
             let block = table.layer(layer)[page.index()] as u64;
             let at = self.classes[blocks.class] + block * blocks.bytes as u64;

@@ -1,5 +1,6 @@
 //! `forward` as a sequence of kernels: what crates/model's decoder does, with the same bits.
 
+use crate::adapters::{Adapters, FloatRows, RowsOf};
 use crate::args::{self, Norm};
 use crate::backend::{Address, Backend, Kernel, Shape};
 use crate::batch::{BatchMemory, BatchShape};
@@ -8,18 +9,8 @@ use crate::error::DeviceError;
 use crate::launch::launch;
 use crate::multiplier::{Input, Multiplier, act_bytes};
 use crate::pages::DevicePages;
-use crate::weights::{Attention, Dense, Experts, FeedForward, Layer, Linear, Weights};
-use strata_kernels::RopeKind;
-use strata_model::{AttentionConfig, Config, KvType, Model};
-
-/// Positions in a chunk of attention.
-const CHUNK: usize = 256;
-
-/// Tokens of a batch that may be of as many sequences, of which some are long.
-const DECODED: usize = 64;
-
-/// Queries that a block of the kernel for prompts has: see crates/cuda/kernels/prompt.cuh.
-const PROMPT_TILE: usize = 64;
+use crate::weights::{Dense, Experts, FeedForward, Layer, Linear, Weights};
+use strata_model::{Config, KvType, Model};
 
 /// Kernels that every model needs.
 pub(crate) struct Kernels {
@@ -28,13 +19,13 @@ pub(crate) struct Kernels {
     activate_rows: Kernel,
     activate_norm: Kernel,
     finish_logits: Kernel,
-    project_heads: Kernel,
+    pub(crate) project_heads: Kernel,
     /// For 1, 2 and 4 heads.
-    attend: [Kernel; 3],
+    pub(crate) attend: [Kernel; 3],
     /// For prompts, heads of 64 and 128.
-    prompt: Option<[Kernel; 2]>,
-    join_chunks: Kernel,
-    finish_mixed: Kernel,
+    pub(crate) prompt: Option<[Kernel; 2]>,
+    pub(crate) join_chunks: Kernel,
+    pub(crate) finish_mixed: Kernel,
     pub(crate) choose_experts: Kernel,
     pub(crate) expert_inputs: Kernel,
     pub(crate) gather_experts: Kernel,
@@ -85,6 +76,9 @@ pub(crate) struct Pass<'a> {
     pub(crate) buffers: &'a Buffers,
     pub(crate) batch: &'a BatchMemory,
     pub(crate) pages: &'a DevicePages,
+    pub(crate) adapters: &'a Adapters,
+    /// The number of the first layer.
+    pub(crate) first: usize,
     pub(crate) shape: BatchShape,
     pub(crate) rms: bool,
     /// Whether the launches are to be done again for other batches of this shape.
@@ -107,7 +101,7 @@ struct BranchStart {
 }
 
 impl Pass<'_> {
-    /// Everything from the embeddings, which are in place, to logits and states.
+    /// Everything from the embeddings, or the stream of the layers before, which are in place, to logits and states.
     pub(crate) fn run(&self) -> Result<(), DeviceError> {
         let layers = &self.weights.layers;
         let begin = |layer: &Layer| BranchStart {
@@ -115,9 +109,10 @@ impl Pass<'_> {
             parallel: false,
         };
         self.add_norm(None, layers.first().map(begin))?;
-        for (index, layer) in layers.iter().enumerate() {
-            let next = layers.get(index + 1).map(begin);
-            self.attention(index, &layer.attention)?;
+        for (at, layer) in layers.iter().enumerate() {
+            let index = self.first + at;
+            let next = layers.get(at + 1).map(begin);
+            self.attention(at, &layer.attention)?;
             let end = BranchEnd {
                 bias: layer.attention.output.bias,
                 post: layer.post_attn_norm,
@@ -179,7 +174,7 @@ impl Pass<'_> {
     }
 
     /// A block of threads for each of `rows` rows of `width` floats, which it holds in shared memory.
-    fn row_blocks(&self, rows: usize, width: usize) -> Result<Shape, DeviceError> {
+    pub(crate) fn row_blocks(&self, rows: usize, width: usize) -> Result<Shape, DeviceError> {
         let shared = 4 * width + 64;
         if shared > self.backend.facts().shared as usize {
             return Err(DeviceError::Wide { width });
@@ -224,220 +219,23 @@ impl Pass<'_> {
         launch(self.backend, self.kernels.add_norm, shape, &arguments)
     }
 
-    fn attention(&self, index: usize, weights: &Attention) -> Result<(), DeviceError> {
-        let (config, buffers, tokens) = (&weights.config, self.buffers, self.shape.tokens);
-        let stride: usize = weights.qkv.iter().map(|linear| linear.matrix.rows).sum();
-        let gates = stride - config.q_width() - 2 * config.kv_width();
-        let query_stride = config.q_width() + gates;
-        self.project(self.input(), &weights.qkv, buffers.projected)?;
-        let kv = args::KvPlace {
-            memory: self.pages.class(index),
-            blocks: self.batch.blocks(),
-            layer: index as u32,
-            kind: self.pages.layout().kind() as u32,
-            kv_heads: config.kv_heads as u32,
-            row_bytes: self.pages.layout().kind().row_bytes(config.head_size) as u32,
-        };
-        let rope = config.rope.filter(|_| self.model.rope_kind().is_some());
-        let mut projection = args::Projection {
-            projected: buffers.projected,
-            queries: buffers.queries,
-            q_norm: weights.q_norm,
-            k_norm: weights.k_norm,
-            rotations: rope.map_or(0, |rope| self.batch.rope(rope)),
-            temperatures: config.temperature.map_or(0, |_| self.batch.temperatures()),
-            batch: self.batch.place(),
-            kv,
-            heads: config.heads as u32,
-            kv_heads: config.kv_heads as u32,
-            head_size: config.head_size as u32,
-            stride: stride as u32,
-            query_stride: query_stride as u32,
-            pairs: rope.map_or(0, |rope| self.model.rope_pairs(rope)) as u32,
-            interleaved: (self.model.rope_kind() == Some(RopeKind::Interleaved)).into(),
-            whole_norm: weights.whole_norm.into(),
-            own_norm: weights.own_norm.into(),
-            norm_after: weights.norm_after.into(),
-            rms: self.rms.into(),
-            clamp: config.clamp.unwrap_or(0.0),
-            epsilon: self.config.epsilon,
-            ..args::Projection::default()
-        };
-        for (i, linear) in weights.qkv.iter().enumerate() {
-            projection.biases[i] = linear.bias;
-            projection.bias_rows[i] = linear.matrix.rows as u32;
-        }
-        let shape = Shape {
-            grid: [tokens as u32, (stride / config.head_size) as u32, 1],
-            threads: 64,
-            shared: (4 * config.head_size + 64) as u32,
-        };
-        launch(self.backend, self.kernels.project_heads, shape, &projection)?;
-        // Where nothing comes between, attention quantizes its results itself.
-        let (width, head) = (config.q_width(), config.head_size);
-        let plain = gates == 0 && weights.sub_norm.weight == 0 && head.is_multiple_of(32);
-        let encoded = weights.output.matrix.takes_floats() || width.is_multiple_of(256);
-        let finished = plain && encoded;
-        self.attend(weights, kv, query_stride, finished)?;
-        let input = Input {
-            floats: buffers.mixed,
-            stride: width,
-            acts: buffers.mixed_acts,
-            tokens,
-            shared_by: 1,
-        };
-        let output = std::slice::from_ref(&weights.output);
-        if finished {
-            return self.project(input, output, buffers.branch);
-        }
-        let mixed = args::Mixed {
-            mixed: buffers.mixed,
-            gates: if gates > 0 {
-                buffers.queries + 4 * config.q_width() as u64
-            } else {
-                0
-            },
-            norm: weights.sub_norm,
-            acts: if weights.output.matrix.takes_floats() {
-                0
-            } else {
-                buffers.mixed_acts
-            },
-            width: width as u32,
-            gate_stride: query_stride as u32,
-            act_stride: act_bytes(width) as u32,
-            epsilon: self.config.epsilon,
-            rms: self.rms.into(),
-        };
-        let shape = self.row_blocks(tokens, width)?;
-        launch(self.backend, self.kernels.finish_mixed, shape, &mixed)?;
-        self.project(input, output, buffers.branch)
-    }
-
-    fn attend(
+    /// Matrices over one input of all tokens, side by side in `out`.
+    pub(crate) fn project(
         &self,
-        weights: &Attention,
-        kv: args::KvPlace,
-        query_stride: usize,
-        finished: bool,
+        input: Input,
+        linears: &[Linear],
+        out: Address,
     ) -> Result<(), DeviceError> {
-        let (config, buffers) = (&weights.config, self.buffers);
-        let arguments = args::Attention {
-            queries: buffers.queries,
-            out: buffers.mixed,
-            partials: buffers.partials,
-            sinks: weights.sinks,
-            slopes: weights.slopes,
-            batch: self.batch.place(),
-            kv,
-            heads: config.heads as u32,
-            kv_heads: config.kv_heads as u32,
-            head_size: config.head_size as u32,
-            query_stride: query_stride as u32,
-            window: config.window.unwrap_or(0) as u32,
-            chunked: config.chunked.into(),
-            most_chunks: 0,
-            scale: config.scale,
-            cap: config.soft_cap.unwrap_or(0.0),
-            inverse_cap: config.soft_cap.map_or(0.0, |cap| 1.0 / cap),
-            act_stride: act_bytes(config.q_width()) as u32,
-            acts: if finished && !weights.output.matrix.takes_floats() {
-                buffers.mixed_acts
-            } else {
-                0
-            },
-            first: 0,
-            tokens: self.shape.tokens as u32,
-        };
-        let prompt = self.prompt_kernel(config).filter(|_| !self.recorded);
-        let Some((kernel, shared)) = prompt else {
-            return self.attend_tokens(config, arguments);
-        };
-        for segment in self.batch.segments() {
-            let arguments = args::Attention {
-                first: segment.first as u32,
-                tokens: segment.tokens as u32,
-                ..arguments
-            };
-            if !segment.prompt {
-                self.attend_tokens(config, arguments)?;
-                continue;
-            }
-            let together = PROMPT_TILE / (config.heads / config.kv_heads);
-            let tiles = segment.tokens.div_ceil(together);
-            let shape = Shape {
-                grid: [tiles as u32, config.kv_heads as u32, 1],
-                threads: 256,
-                shared: shared as u32,
-            };
-            launch(self.backend, kernel, shape, &arguments)?;
-        }
-        Ok(())
+        self.project_rows(input, linears, out, RowsOf::Tokens)
     }
 
-    /// The kernel for prompts and its shared memory, where there is one: nobody's window is over yet, and a tile has room.
-    fn prompt_kernel(&self, config: &AttentionConfig) -> Option<(Kernel, usize)> {
-        let kernel = match config.head_size {
-            64 => self.kernels.prompt?[0],
-            128 => self.kernels.prompt?[1],
-            _ => return None,
-        };
-        let seen = self.shape.longest > self.backend.prompts_from()?
-            && config
-                .window
-                .is_none_or(|window| window >= self.shape.longest);
-        let rows = 2 * PROMPT_TILE * (config.head_size + 4) + PROMPT_TILE * (CHUNK + 4);
-        let shared = 4 * rows + 16 * PROMPT_TILE;
-        let fits = shared <= self.backend.facts().shared as usize;
-        (seen && fits && config.heads / config.kv_heads <= PROMPT_TILE).then_some((kernel, shared))
-    }
-
-    /// Attention of single tokens.
-    fn attend_tokens(
+    fn project_rows(
         &self,
-        config: &AttentionConfig,
-        mut arguments: args::Attention,
+        input: Input,
+        linears: &[Linear],
+        out: Address,
+        of: RowsOf,
     ) -> Result<(), DeviceError> {
-        let tokens = arguments.tokens as usize;
-        let sharing = config.heads / config.kv_heads;
-        let (which, heads) = [(2, 4), (1, 2), (0, 1)]
-            .into_iter()
-            .find(|(_, heads)| sharing.is_multiple_of(*heads))
-            .unwrap_or((0, 1));
-        let groups = config.heads / heads;
-        let sees = config.window.unwrap_or(usize::MAX).min(self.shape.longest);
-        // A window may begin in the middle of a chunk.
-        let chunks = sees.div_ceil(CHUNK) + usize::from(config.window.is_some());
-        let chunks = chunks.min(self.shape.longest.div_ceil(CHUNK)).max(1);
-        // With few tokens, chunks are shared out; recordings last while these stay a power of two.
-        let processors = self.backend.facts().processors as usize;
-        let room = chunks.next_power_of_two();
-        let floats = tokens * config.heads * room * (config.head_size + 2);
-        let few = tokens * groups < 2 * processors || tokens <= DECODED;
-        let split = chunks > 1 && few && floats <= self.buffers.partial_room;
-        let splits = if split { room } else { 1 };
-        arguments.most_chunks = if split { room as u32 } else { 0 };
-        let padded = config.head_size.next_multiple_of(32);
-        let shared = 4 * heads * (padded + CHUNK + 8 + 8) + 8 * 8 + 64;
-        let shape = Shape {
-            grid: [tokens as u32, groups as u32, splits as u32],
-            threads: 256,
-            shared: shared as u32,
-        };
-        launch(self.backend, self.kernels.attend[which], shape, &arguments)?;
-        if split {
-            let shape = Shape {
-                grid: [tokens as u32, config.heads as u32, 1],
-                threads: padded as u32,
-                shared: 0,
-            };
-            launch(self.backend, self.kernels.join_chunks, shape, &arguments)?;
-        }
-        Ok(())
-    }
-
-    /// Matrices over one input, side by side in `out`.
-    fn project(&self, input: Input, linears: &[Linear], out: Address) -> Result<(), DeviceError> {
         let stride = linears.iter().map(|linear| linear.matrix.rows).sum();
         let mut at = out;
         let places: Vec<_> = linears
@@ -449,7 +247,26 @@ impl Pass<'_> {
             })
             .collect();
         self.multiplier
-            .multiply(self.backend, input, &places, stride)
+            .multiply(self.backend, input, &places, stride)?;
+        for (linear, (_, at)) in linears.iter().zip(places) {
+            self.adapt(linear.id, input, FloatRows { at, stride }, of)?;
+        }
+        Ok(())
+    }
+
+    /// What adapters add to a matrix's products, which are in place.
+    pub(crate) fn adapt(
+        &self,
+        matrix: usize,
+        input: Input,
+        out: FloatRows,
+        of: RowsOf,
+    ) -> Result<(), DeviceError> {
+        let x = FloatRows {
+            at: input.floats,
+            stride: input.stride,
+        };
+        self.adapters.add(self.backend, matrix, (x, out), of)
     }
 
     /// A feed-forward network, from `normed` into `branch`; without its last bias.
@@ -519,14 +336,14 @@ impl Pass<'_> {
         let (config, buffers) = (self.config, self.buffers);
         let BatchShape { logits, states, .. } = self.shape;
         let rows = logits + states;
-        if rows == 0 {
+        let Some((norm, output)) = self.weights.output.as_ref().filter(|_| rows > 0) else {
             return Ok(());
-        }
+        };
         let width = config.width;
         let arguments = args::OutputRows {
             x: buffers.x,
             tokens: self.batch.output_rows(),
-            norm: self.weights.output_norm,
+            norm: *norm,
             normed: buffers.rows,
             acts: buffers.row_acts,
             width: width as u32,
@@ -546,8 +363,8 @@ impl Pass<'_> {
             tokens: logits,
             shared_by: 1,
         };
-        let output = &self.weights.output;
-        self.project(input, std::slice::from_ref(output), buffers.logits)?;
+        let output_matrix = std::slice::from_ref(output);
+        self.project_rows(input, output_matrix, buffers.logits, RowsOf::Logits)?;
         if output.bias == 0 && config.logit_scale == 1.0 && config.logit_soft_cap.is_none() {
             return Ok(());
         }

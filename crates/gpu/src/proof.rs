@@ -3,7 +3,7 @@
 
 use crate::backend::Backend;
 use crate::error::DeviceError;
-use crate::executor::{GpuExecutor, GpuOptions};
+use crate::executor::{GpuExecutor, GpuOptions, GpuPart};
 use std::sync::Arc;
 use strata_kernels::Kernels;
 use strata_model::{
@@ -53,19 +53,20 @@ pub fn prove(
         most_pages: PAGES,
         limits: LIMITS,
         pool: Arc::new(Inline),
+        processors: &mut |_| None,
         progress: &mut |_, _| true,
     };
-    let mut gpu = GpuExecutor::on(backend, model, options)?;
+    let part = GpuPart::whole(backend, &model);
+    let mut gpu = GpuExecutor::on(vec![part], model, options)?;
     let expected = logits(&mut processors);
     let found = logits(&mut gpu);
+    let name = gpu.devices().map(|(facts, _)| facts.name.clone()).collect();
     if let (Ok(expected), Ok(found)) = (&expected, &found) {
         let pairs = expected.iter().zip(found);
         let wrong = pairs.filter(|(a, b)| a.to_bits() != b.to_bits()).count();
-        if wrong == 0 && expected.len() == found.len() {
-            return Ok(gpu.into_backend());
-        }
-        let (name, all) = (gpu.device().name.clone(), expected.len());
-        return Err(DeviceError::OtherBits { name, wrong, all });
+        let (all, same) = (expected.len(), expected.len() == found.len());
+        let backend = gpu.into_backend().filter(|_| wrong == 0 && same);
+        return backend.ok_or(DeviceError::OtherBits { name, wrong, all });
     }
     let reason = match found {
         Err(error) => error.to_string(),

@@ -3,6 +3,7 @@
 use crate::args::{ActivationArgs, Norm};
 use crate::backend::{Address, Backend};
 use crate::error::DeviceError;
+use std::collections::HashSet;
 use strata_model::spec::QkNorm;
 use strata_model::{
     AttentionConfig, DeviceAttention, DeviceDense, DeviceExpertMatrices, DeviceExperts,
@@ -33,6 +34,8 @@ impl Matrix {
 /// A matrix and its bias.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Linear {
+    /// The matrix's number, by which adapters know it.
+    pub(crate) id: usize,
     pub(crate) matrix: Matrix,
     pub(crate) bias: Address,
 }
@@ -102,13 +105,18 @@ pub(crate) struct Layer {
     pub(crate) post_ffn_norm: Norm,
 }
 
-/// A decoder's weights.
+/// The weights of some of a decoder's layers.
 pub(crate) struct Weights {
     pub(crate) layers: Vec<Layer>,
-    pub(crate) output_norm: Norm,
-    pub(crate) output: Linear,
+    /// What comes after the last layer, where that is here.
+    pub(crate) output: Option<(Norm, Linear)>,
     /// Bytes of all of them.
     pub(crate) bytes: usize,
+}
+
+/// Whether the last layer is among these, and so logits are computed here.
+pub(crate) fn ends(model: &DeviceModel<'_>) -> bool {
+    model.first + model.layers.len() == model.config.layers.len()
 }
 
 /// Bytes that a model's weights take on a device.
@@ -118,8 +126,33 @@ pub(crate) fn weight_bytes(model: &DeviceModel<'_>) -> usize {
     all
 }
 
-/// Calls `seen` with every matrix of a model.
-pub(crate) fn for_each_matrix(model: &DeviceModel<'_>, seen: &mut dyn FnMut(&DeviceMatrix<'_>)) {
+/// Bytes that a layer's matrices take on a device.
+pub(crate) fn layer_bytes(layer: &DeviceLayer<'_>) -> usize {
+    let mut all = 0;
+    for_each_of_layer(layer, &mut |matrix| all += matrix_bytes(matrix));
+    all
+}
+
+/// The numbers of the matrices that are to be on the device.
+pub(crate) fn matrix_ids(model: &DeviceModel<'_>) -> HashSet<usize> {
+    let mut ids = HashSet::new();
+    for_each_matrix(model, &mut |matrix| {
+        ids.insert(matrix.id);
+    });
+    ids
+}
+
+/// Calls `seen` with every matrix that is to be on the device.
+fn for_each_matrix(model: &DeviceModel<'_>, seen: &mut dyn FnMut(&DeviceMatrix<'_>)) {
+    if ends(model) {
+        seen(&model.output.matrix);
+    }
+    for layer in &model.layers {
+        for_each_of_layer(layer, seen);
+    }
+}
+
+fn for_each_of_layer(layer: &DeviceLayer<'_>, seen: &mut dyn FnMut(&DeviceMatrix<'_>)) {
     fn dense(dense: &DeviceDense<'_>, seen: &mut dyn FnMut(&DeviceMatrix<'_>)) {
         dense.input.iter().for_each(|linear| seen(&linear.matrix));
         seen(&dense.down.matrix);
@@ -138,23 +171,32 @@ pub(crate) fn for_each_matrix(model: &DeviceModel<'_>, seen: &mut dyn FnMut(&Dev
             dense(shared, seen);
         }
     }
-    seen(&model.output.matrix);
-    for layer in &model.layers {
-        let attention = &layer.attention;
-        attention.qkv.iter().for_each(|linear| seen(&linear.matrix));
-        seen(&attention.output.matrix);
-        if let Some((_, branch)) = &layer.expert_branch {
-            experts(branch, seen);
-        }
-        match &layer.ffn {
-            DeviceFeedForward::Nothing => {}
-            DeviceFeedForward::Dense(ffn) => dense(ffn, seen),
-            DeviceFeedForward::Experts(ffn) => experts(ffn, seen),
-        }
+    let attention = &layer.attention;
+    attention.qkv.iter().for_each(|linear| seen(&linear.matrix));
+    seen(&attention.output.matrix);
+    if let Some((_, branch)) = &layer.expert_branch {
+        experts(branch, seen);
+    }
+    match &layer.ffn {
+        DeviceFeedForward::Nothing => {}
+        DeviceFeedForward::Dense(ffn) => dense(ffn, seen),
+        DeviceFeedForward::Experts(ffn) => experts(ffn, seen),
     }
 }
 
-fn matrix_bytes(matrix: &DeviceMatrix<'_>) -> usize {
+/// The types of the panels of a model's layers, each once.
+pub(crate) fn panel_types(model: &DeviceModel<'_>) -> Vec<GgmlType> {
+    let mut types = Vec::new();
+    for_each_matrix(model, &mut |matrix| {
+        let ty = matrix.weights.panel_type();
+        if !types.contains(&ty) {
+            types.push(ty);
+        }
+    });
+    types
+}
+
+pub(crate) fn matrix_bytes(matrix: &DeviceMatrix<'_>) -> usize {
     matrix.rows.div_ceil(16) * matrix.weights.device_panel_bytes()
 }
 
@@ -189,12 +231,17 @@ impl<'a> Uploader<'a> {
         for layer in &model.layers {
             layers.push(self.layer(layer)?);
         }
-        let output_norm = self.norm(Some(&model.output_norm))?;
-        let output = self.linear(&model.output)?;
+        let output = if ends(model) {
+            Some((
+                self.norm(Some(&model.output_norm))?,
+                self.linear(&model.output)?,
+            ))
+        } else {
+            None
+        };
         self.backend.wait()?;
         Ok(Weights {
             layers,
-            output_norm,
             output,
             bytes: self.bytes,
         })
@@ -295,6 +342,7 @@ impl<'a> Uploader<'a> {
         let at = self.alloc(matrix_bytes(&linear.matrix))?;
         self.fill(&linear.matrix, at)?;
         Ok(Linear {
+            id: linear.matrix.id,
             matrix: placed(&linear.matrix, at),
             bias: self.vector(linear.bias)?,
         })

@@ -10,6 +10,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use strata_kernels::Kernels;
 use strata_quant::GgmlType;
 use strata_weights::{GgufError, GgufSet};
@@ -86,8 +87,30 @@ pub(crate) struct Delta {
     scale: f32,
 }
 
+/// What an adapter adds to one matrix, for a device: the product's scale · B·(A·x), columns of B one after the other.
+#[derive(Copy, Clone)]
+pub struct DeviceDelta<'a> {
+    /// Inputs.
+    pub columns: usize,
+    /// Outputs.
+    pub rows: usize,
+    /// Rows of A and columns of B.
+    pub rank: usize,
+    /// (rank, columns).
+    pub a: &'a [f32],
+    /// (rank, rows).
+    pub b: &'a [f32],
+    /// What a span's own strength is multiplied by.
+    pub scale: f32,
+}
+
+/// The number of the next adapter.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
 /// An adapter for one model.
 pub struct Adapter {
+    /// No other adapter of this process has it.
+    id: usize,
     /// By the matrices' numbers.
     deltas: BTreeMap<usize, Delta>,
     /// The shapes of the model's matrices.
@@ -176,6 +199,7 @@ impl Adapter {
             return Err(AdapterError::Empty);
         }
         Ok(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             deltas,
             signature: model.signature(),
         })
@@ -195,6 +219,26 @@ impl Adapter {
     /// Whether it was made for this model, or for one whose matrices are named and shaped alike.
     pub fn fits(&self, model: &Model) -> bool {
         self.signature == model.signature()
+    }
+
+    /// A number that no other adapter of this process has.
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// What it adds to which matrices, by their numbers, for a device that keeps a copy.
+    pub fn device_deltas(&self) -> impl Iterator<Item = (usize, DeviceDelta<'_>)> {
+        self.deltas.iter().map(|(&matrix, delta)| {
+            let of_device = DeviceDelta {
+                columns: delta.columns,
+                rows: delta.rows,
+                rank: delta.rank,
+                a: &delta.a,
+                b: &delta.b,
+                scale: delta.scale,
+            };
+            (matrix, of_device)
+        })
     }
 
     /// What it adds to this matrix.

@@ -58,6 +58,9 @@ pub enum Placement {
     Packed,
     /// In memory as far as this many bytes go; the others stay in the file and are read each time.
     Within(usize),
+    /// Those of so many layers, the first ones; the others stay in the file, where a device that has the other layers takes
+    /// them from.
+    FirstLayers(usize),
 }
 
 /// Everything about a model but its matrices' bytes.
@@ -336,9 +339,23 @@ impl<'f> Blueprint<'f> {
     ) -> usize {
         let streams = match placement {
             Placement::Packed => false,
+            Placement::FirstLayers(_) => true,
             Placement::Within(bytes) => bytes < self.packed_bytes(),
         };
         Workspace::bytes(&self.parts, limits, if streams { workers } else { 0 })
+    }
+
+    /// Which matrices, by number, are of the first so many layers.
+    fn of_layers(&self, layers: usize) -> Vec<bool> {
+        let mut first = alloc::vec![false; self.sources.len()];
+        for named in &self.parts.names {
+            let number = named.name.strip_prefix("blk.");
+            let number = number.and_then(|rest| rest.split_once('.')?.0.parse::<usize>().ok());
+            if number.is_some_and(|number| number < layers) {
+                first[named.matrix.id..][..named.matrices].fill(true);
+            }
+        }
+        first
     }
 
     /// Packs the matrices into memory, in the order of their use; each part of the file is read once and let go.
@@ -369,15 +386,24 @@ impl<'f> Blueprint<'f> {
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<Model, LoadError> {
         let mut room = match placement {
-            Placement::Packed => usize::MAX,
+            Placement::Packed | Placement::FirstLayers(_) => usize::MAX,
             Placement::Within(bytes) => bytes,
         };
+        let first = match placement {
+            Placement::FirstLayers(layers) => Some(self.of_layers(layers)),
+            _ => None,
+        };
+        let elsewhere = |index: usize| first.as_ref().is_some_and(|first| !first[index]);
         let mut used = 0;
         let homes = self
             .sources
             .iter()
-            .map(|source| {
+            .enumerate()
+            .map(|(index, source)| {
                 let bytes = source.matrix.packed_bytes();
+                if elsewhere(index) {
+                    return locate(&*backing, source.bytes);
+                }
                 if bytes > room {
                     // What comes after is read from the file too: the disk then delivers it in one go.
                     room = 0;

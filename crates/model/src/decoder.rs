@@ -17,6 +17,7 @@ use crate::pages::{PAGE, PagesMut};
 use crate::residual::{AddNorm, BranchInput, BranchOrder, BranchOutput};
 use crate::spec::RouterInput;
 use crate::workspace::{TokenPosition, Workspace};
+use core::ops::Range;
 use strata_kernels::act_format;
 
 impl Model {
@@ -78,7 +79,7 @@ impl Model {
         if pass.tokens > 0 || decoder.source.is_none() {
             pass.locate(work);
             pass.embed(decoder, work);
-            pass.layers(decoder, &mut kv, work);
+            pass.layers(decoder, self.parts.stretch.layers(), &mut kv, work);
             pass.join(decoder, work);
         }
         let rows = pass.logits(decoder, work);
@@ -109,9 +110,16 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// The layers that are here: from the residual stream before the first of them to that after the last, in `x`.
-    pub(crate) fn layers(&self, decoder: &Decoder, pages: &mut PagesMut<'_>, work: &mut Workspace) {
-        let first = decoder.layers.first();
+    /// These layers, which are here: from the residual stream before the first of them to that after the last, in `x`.
+    pub(crate) fn layers(
+        &self,
+        decoder: &Decoder,
+        range: Range<usize>,
+        pages: &mut PagesMut<'_>,
+        work: &mut Workspace,
+    ) {
+        let layers = &decoder.layers[range.start - decoder.first..range.end - decoder.first];
+        let first = layers.first();
         if let Some(first) = first.filter(|layer| layer.altup.is_none()) {
             let begin = AddNorm {
                 next: Some(first.input()),
@@ -119,9 +127,9 @@ impl Pass<'_> {
             };
             self.add_norm(&begin, work);
         }
-        for (at, layer) in decoder.layers.iter().enumerate() {
-            let index = decoder.first + at;
-            let after = decoder.layers.get(at + 1);
+        for (at, layer) in layers.iter().enumerate() {
+            let index = range.start + at;
+            let after = layers.get(at + 1);
             let seen = index < self.config.deepstack && self.sees();
             let next = after.filter(|_| !layer.has_end() && !seen);
             if let Some(altup) = &layer.altup {

@@ -18,8 +18,13 @@ use crate::spec::{
 };
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::ops::Range;
 use strata_kernels::{Kernels, RopeKind, Weights};
 use strata_quant::GgmlType;
+
+/// What goes from layer to layer beside the residual stream, and the like.
+const PASSED_ON: &str =
+    "layers with embeddings, streams or dense networks of their own, or whose input routers see";
 
 /// What a model has that no device computes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,6 +38,8 @@ pub struct NotOnDevice {
 pub struct DeviceModel<'m> {
     /// Its sizes and scales.
     pub config: &'m Config,
+    /// The number of the first layer.
+    pub first: usize,
     /// The layers.
     pub layers: Vec<DeviceLayer<'m>>,
     /// The last norm.
@@ -44,6 +51,8 @@ pub struct DeviceModel<'m> {
 /// A matrix.
 #[derive(Copy, Clone)]
 pub struct DeviceMatrix<'m> {
+    /// Its number, by which adapters know it.
+    pub id: usize,
     /// Rows: outputs.
     pub rows: usize,
     /// Columns: inputs.
@@ -173,8 +182,9 @@ pub struct DeviceExpertMatrices<'m> {
 }
 
 impl Model {
-    /// The parts of a decoder; an error where it has something that no device computes.
-    pub fn device_parts(&self) -> Result<DeviceModel<'_>, NotOnDevice> {
+    /// The parts of some of a decoder's layers, all of which the model has; an error where it has something that no device
+    /// computes.
+    pub fn device_parts(&self, layers: Range<usize>) -> Result<DeviceModel<'_>, NotOnDevice> {
         let Body::Decoder(decoder) = &self.parts.body else {
             return Err(NotOnDevice { what: "encoders" });
         };
@@ -188,9 +198,16 @@ impl Model {
                 what: "layers that predict the token after the next",
             });
         }
-        let layers = decoder.layers.iter().map(|layer| self.device_layer(layer));
+        if decoder.streams.is_some() || decoder.layer_embeddings.is_some() {
+            return Err(NotOnDevice { what: PASSED_ON });
+        }
+        let first = layers.start;
+        let own = layers.start - decoder.first..layers.end - decoder.first;
+        let layers = decoder.layers[own].iter();
+        let layers = layers.map(|layer| self.device_layer(layer));
         Ok(DeviceModel {
             config: &self.parts.config,
+            first,
             layers: layers.collect::<Result<_, _>>()?,
             output_norm: device_norm(&decoder.output_norm),
             output: DeviceLinear {
@@ -209,8 +226,7 @@ impl Model {
         let beside = matches!(&layer.ffn, FfnWeights::Experts(experts)
             if experts.beside.is_some() || experts.config.routing.sees == RouterInput::Layer);
         if layer.has_end() || sparse || beside {
-            let what = "layers with embeddings, streams or dense networks of their own, or whose input routers see";
-            return Err(NotOnDevice { what });
+            return Err(NotOnDevice { what: PASSED_ON });
         }
         let ffn_norm = layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref());
         let branch = layer.expert_branch.as_ref();
@@ -343,6 +359,7 @@ impl Model {
 
     fn device_matrix(&self, matrix: &Matrix) -> DeviceMatrix<'_> {
         DeviceMatrix {
+            id: matrix.id,
             rows: matrix.rows,
             columns: matrix.columns,
             ty: matrix.ty,

@@ -56,7 +56,7 @@ mod tuning;
 mod whisper;
 mod workspace;
 
-pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor};
+pub use adapter::{Adapted, Adapter, AdapterError, AdapterTensor, DeviceDelta};
 pub use audio_tower::{
     AudioMerge, AudioStep, AudioTower, AudioTowerConfig, AudioTowerError, AudioTowerSpec, Heed,
 };

@@ -132,7 +132,7 @@ impl Model {
     }
 
     /// Refuses what was computed of weights that are not in the file any more.
-    pub(crate) fn check_file(&self) -> Result<(), BatchError> {
+    pub fn check_file(&self) -> Result<(), BatchError> {
         if self.backing.is_intact() {
             Ok(())
         } else {

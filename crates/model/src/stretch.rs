@@ -85,6 +85,7 @@ impl Config {
 /// A stretch of layers with the memory of their pages, states and batches.
 pub struct CpuStretch {
     model: Arc<Model>,
+    layers: Range<usize>,
     kernels: &'static Kernels,
     pool: Arc<dyn Pool + Send>,
     storage: PageStorage,
@@ -100,9 +101,24 @@ impl CpuStretch {
         storage: PageStorage,
         limits: BatchLimits,
     ) -> Self {
+        let layers = model.parts.stretch.layers();
+        Self::of_first(model, layers.end, (kernels, pool), storage, limits)
+    }
+
+    /// The same of the layers before `end` alone, where something else computes those that the model also has. The storage is of
+    /// these layers.
+    pub fn of_first(
+        model: Arc<Model>,
+        end: usize,
+        (kernels, pool): (&'static Kernels, Arc<dyn Pool + Send>),
+        storage: PageStorage,
+        limits: BatchLimits,
+    ) -> Self {
         let work = Workspace::new(&model, limits, pool.workers());
+        let layers = model.parts.stretch.first..end.min(model.parts.stretch.end);
         Self {
             model,
+            layers,
             kernels,
             pool,
             storage,
@@ -117,7 +133,11 @@ impl CpuStretch {
 
     /// Which layers it has.
     pub fn stretch(&self) -> Stretch {
-        self.model.parts.stretch
+        Stretch {
+            first: self.layers.start,
+            end: self.layers.end,
+            ..self.model.parts.stretch
+        }
     }
 
     /// What it takes.
@@ -163,9 +183,10 @@ impl CpuStretch {
 
     /// Computes its layers: the batch's residual stream goes on from what it was. Nothing is advanced.
     pub fn run(&mut self, table: &PageTable, batch: &[Span<'_>]) -> Result<(), BatchError> {
+        let layers = self.layers.clone();
         self.pass(batch, |pass, decoder, storage, work| {
             pass.locate(work);
-            pass.layers(decoder, &mut PagesMut { table, storage }, work);
+            pass.layers(decoder, layers, &mut PagesMut { table, storage }, work);
         });
         self.model.check_file()
     }
@@ -236,6 +257,16 @@ impl CpuStretch {
     /// Floats of one token.
     fn each(&self, part: &[f32]) -> usize {
         part.len() / self.work.limits.tokens.max(1)
+    }
+
+    /// Whether layers pass on nothing but one residual stream.
+    pub fn has_one_stream(&self) -> bool {
+        self.token_bytes() == size_of::<f32>() * self.config().width
+    }
+
+    /// The residual stream of the first `tokens` tokens, (tokens, width).
+    pub fn stream(&self, tokens: usize) -> &[f32] {
+        &self.work.x[..tokens * self.config().width]
     }
 
     /// Adds the residual stream of the first `tokens` tokens to `out`.

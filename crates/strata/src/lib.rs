@@ -90,25 +90,22 @@ pub mod worker;
 #[cfg(feature = "std")]
 pub use strata_convert::Mix;
 #[cfg(feature = "std")]
-pub use strata_cuda::devices;
-#[cfg(feature = "std")]
 pub use strata_gpu::DeviceFacts;
 #[cfg(feature = "std")]
 pub use strata_peers::{Stopper as PeerStopper, Told as PeerTold};
 #[cfg(feature = "std")]
 pub use strata_speech::Limits as AudioLimits;
 #[cfg(feature = "std")]
-pub use strata_vulkan::devices as vulkan_devices;
-#[cfg(feature = "std")]
 pub use {
     answer::{Answer, AsyncAnswer, Completion, Delta},
+    device::{Device, DeviceLost, DevicePlan, GpuFacts, GpuLayers, gpus},
     embed::{Vectors, finish_embed, finish_rerank, take},
     events::Events,
     hearing::{Hearing, SpeechFacts, Transcriber},
     lesson::{Look, Seen, SeenRow, SeenShares, SeenSteps, SeenTensor},
     model::{Caller, Model},
     open::{Listeners, Runtime},
-    options::{Device, Drafts, Options, Stream},
+    options::{Drafts, Options, Stream},
     parts::{LoadReport, Parts},
     peers::{
         PeerError, PeerHost, PeerHostOptions, PeerKey, PeerPlan, PeerState, PeerStates, Peers,

@@ -188,13 +188,16 @@ pub(crate) fn open(
         &file,
         options,
         (needs, &engine_options),
-        machine,
+        runtime,
         &mut progress,
     )?;
     let mut extra = 0;
     let mut states = PeerStates::default();
     let (loaded, executor, mut description) = match (device, &options.peers) {
-        (Some(opened), _) => opened,
+        (Some(opened), _) => {
+            extra = opened.extra;
+            (opened.loaded, opened.executor, opened.description)
+        }
         (None, Some(peers)) => {
             let (whole, asked) = ((&file, &checked), (options, peers));
             let opened = peers::open(whole, asked, (needs, choice), machine, &mut progress)?;
@@ -354,7 +357,7 @@ fn towers(
 
 /// Adds pages to those that the plan asks for, so that as many requests as may run side by side find room: within a
 /// share of the memory that is left, for it is not only ours. Gives their bytes.
-fn add_pages(
+pub(crate) fn add_pages(
     needs: &mut Needs,
     checked: &CheckedModel<'_>,
     options: &EngineOptions,

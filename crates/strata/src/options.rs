@@ -1,10 +1,10 @@
 //! How a model is opened.
 
+use crate::device::{Device, DeviceLost, GpuLayers};
 use crate::load::AdapterFile;
 use crate::peers::Peers;
 use crate::size::Size;
 use std::path::PathBuf;
-use std::str::FromStr;
 use strata_convert::Mix;
 use strata_model::KvType;
 use strata_model::spec::ArchSpec;
@@ -19,38 +19,6 @@ pub enum Stream {
     Never,
     /// All of them.
     Always,
-}
-
-/// What computes a model. The answers have the same bytes on all of them.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Device {
-    /// The first NVIDIA GPU where the machine has one that takes the model; the processors otherwise.
-    Auto,
-    /// The processors.
-    #[default]
-    Cpu,
-    /// An NVIDIA GPU, by its number. A model that it cannot take is refused.
-    Cuda(usize),
-    /// A GPU of any maker through Vulkan, by its number. A model that it cannot take is refused.
-    Vulkan(usize),
-}
-
-impl FromStr for Device {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, index) = match text.split_once(':') {
-            Some((kind, index)) => (kind, index.parse().ok()),
-            None => (text, Some(0)),
-        };
-        match (kind, index) {
-            _ if text == "auto" => Ok(Self::Auto),
-            _ if text == "cpu" => Ok(Self::Cpu),
-            ("cuda", Some(index)) => Ok(Self::Cuda(index)),
-            ("vulkan", Some(index)) => Ok(Self::Vulkan(index)),
-            _ => Err("expected auto, cpu, cuda:N or vulkan:N".into()),
-        }
-    }
 }
 
 /// What tokens are drafted from.
@@ -87,6 +55,8 @@ pub struct Options {
     pub(crate) cache: Option<(PathBuf, u64)>,
     pub(crate) sessions: bool,
     pub(crate) device: Device,
+    pub(crate) gpu_layers: GpuLayers,
+    pub(crate) device_lost: DeviceLost,
     pub(crate) peers: Option<Peers>,
 }
 
@@ -111,6 +81,8 @@ impl Default for Options {
             cache: None,
             sessions: false,
             device: Device::Cpu,
+            gpu_layers: GpuLayers::Auto,
+            device_lost: DeviceLost::Stop,
             peers: None,
         }
     }
@@ -238,6 +210,20 @@ impl Options {
         self
     }
 
+    /// How many of its layers are on GPUs, where these compute it. [default: as many as fit]
+    #[must_use]
+    pub fn gpu_layers(mut self, layers: GpuLayers) -> Self {
+        self.gpu_layers = layers;
+        self
+    }
+
+    /// What becomes of the model when a GPU fails. [default: its requests end with an error]
+    #[must_use]
+    pub fn device_lost(mut self, then: DeviceLost) -> Self {
+        self.device_lost = then;
+        self
+    }
+
     /// Other machines that have some of the model's layers. The answers have the same bytes. [default: none]
     #[must_use]
     pub fn peers(mut self, peers: Peers) -> Self {
@@ -262,23 +248,5 @@ impl Options {
     pub fn sessions(mut self, saved: bool) -> Self {
         self.sessions = saved;
         self
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Device;
-
-    #[test]
-    fn a_device_is_read_by_its_name() {
-        let read = |text: &str| text.parse::<Device>();
-        assert_eq!(read("auto"), Ok(Device::Auto));
-        assert_eq!(read("cpu"), Ok(Device::Cpu));
-        assert_eq!(read("cuda"), Ok(Device::Cuda(0)));
-        assert_eq!(read("cuda:3"), Ok(Device::Cuda(3)));
-        assert_eq!(read("vulkan:1"), Ok(Device::Vulkan(1)));
-        for wrong in ["", "gpu", "cuda:", "cuda:x", "cuda0", "cpu:0", "vulkan:-1"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! What a model will take, before anything is loaded.
 
+use crate::device::{self, DevicePlan};
 use crate::error::Error;
 use crate::load::{self, CheckedModel, Limit, MemoryPlan, ModelFile, Needs, TokenizerUse};
 use crate::open::facts;
@@ -43,6 +44,10 @@ pub struct Plan {
     pub layers: Range<usize>,
     /// What the others would take.
     pub peers: Vec<PeerPlan>,
+    /// What GPUs would take.
+    pub devices: Vec<DevicePlan>,
+    /// Why the layers do not fit on these, in a sentence, and what would fit, in another.
+    pub misfit: Option<Error>,
     /// What would fit, in the words of the command line, where this does not.
     pub remedies: Vec<String>,
 }
@@ -69,8 +74,18 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
     };
     needs.beside += draft;
     let whole = 0..checked.blueprint.config().layers.len();
+    let (mut devices, mut misfit) = (Vec::new(), None);
     let (checked, layers, peers) = match &options.peers {
-        None => (checked, whole, Vec::new()),
+        None => match device::plan(&file, options, needs)? {
+            None => (checked, whole, Vec::new()),
+            Some(planned) => {
+                (devices, misfit) = (planned.devices, planned.misfit);
+                needs = planned.needs;
+                let own = Some(planned.own);
+                let part = options.check_part(&file, TokenizerUse::Optional, own)?;
+                (part, planned.own.layers(), Vec::new())
+            }
+        },
         Some(peers) => {
             refuse_others(&file, options)?;
             let choice = options.weight_choice()?;
@@ -83,6 +98,7 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
     };
     let plan = MemoryPlan::new(&checked.blueprint, needs, limit).for_context(checked.context);
     let room = peers.iter().all(|peer| peer.total() <= peer.limit);
+    let room = room && misfit.is_none();
     Ok(Plan {
         weights: plan.weights,
         kv: plan.kv,
@@ -100,6 +116,8 @@ pub(crate) fn plan(path: &Path, options: &Options, limit: Limit) -> Result<Plan,
         fits: plan.fits() && room,
         layers,
         peers,
+        devices,
+        misfit,
         streamed: plan.streamed(),
         remedies: plan.remedies(),
         facts: perceiving(

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::exactness::{self, Exactness};
-use crate::instance::{Found, Loader, device_heap, failed};
+use crate::instance::{Found, Loader, failed, has_budget};
 use crate::matmul::Matrices;
 use crate::memory::Memory;
 use crate::modules::{self, Module};
@@ -59,7 +59,7 @@ impl Device {
         let found = all.swap_remove(index);
         let has_doubles = check(loader, &found)?;
         let extensions = loader.extensions(&found)?;
-        let budget = extensions.contains(&ash::ext::memory_budget::NAME.to_owned());
+        let budget = has_budget(&extensions);
         let controls = modules::float_controls(&loader.float_controls(&found));
         let device = create(loader, &found, (budget, has_doubles))?;
         let mut memory = Memory::new(device.clone(), found.memory);
@@ -267,16 +267,7 @@ impl Backend for Device {
         if !self.budget {
             return Ok(all.saturating_sub(taken));
         }
-        let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
-        let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
-        // SAFETY: the device has the extension.
-        unsafe {
-            self.loader
-                .instance
-                .get_physical_device_memory_properties2(self.found.handle, &mut properties);
-        }
-        let heap = device_heap(&self.found.memory).unwrap_or(0);
-        Ok(budget.heap_budget[heap].saturating_sub(budget.heap_usage[heap]))
+        Ok(self.loader.budget(&self.found))
     }
 
     fn multiplier(&self) -> Box<dyn Multiplier> {

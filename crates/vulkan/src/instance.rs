@@ -37,6 +37,20 @@ pub fn devices() -> Vec<DeviceFacts> {
     found.into_iter().map(|device| device.facts).collect()
 }
 
+/// Bytes of memory that a device has free, by its number; none where its driver does not tell.
+pub fn free_memory(device: usize) -> Option<u64> {
+    let loader = Loader::get().ok()?;
+    let found = loader.devices().ok()?.into_iter().nth(device)?;
+    let tells = has_budget(&loader.extensions(&found).ok()?);
+    tells.then(|| loader.budget(&found))
+}
+
+/// Whether a device with these extensions tells how much of its memory is free.
+pub(crate) fn has_budget(extensions: &[CString]) -> bool {
+    let wanted = ash::ext::memory_budget::NAME;
+    extensions.iter().any(|name| name.as_c_str() == wanted)
+}
+
 /// Vulkan's error as ours.
 pub(crate) fn failed(doing: &'static str) -> impl Fn(vk::Result) -> DeviceError {
     move |result| match result {
@@ -160,6 +174,19 @@ impl Loader {
         let all = all.map_err(failed("asking what it can do"))?;
         let names = all.iter().filter_map(|e| e.extension_name_as_c_str().ok());
         Ok(names.map(CStr::to_owned).collect())
+    }
+
+    /// What is free of the memory of a device that [tells](has_budget).
+    pub(crate) fn budget(&self, found: &Found) -> u64 {
+        let mut budget = vk::PhysicalDeviceMemoryBudgetPropertiesEXT::default();
+        let mut properties = vk::PhysicalDeviceMemoryProperties2::default().push_next(&mut budget);
+        // SAFETY: the device has the extension.
+        unsafe {
+            self.instance
+                .get_physical_device_memory_properties2(found.handle, &mut properties);
+        }
+        let heap = device_heap(&found.memory).unwrap_or(0);
+        budget.heap_budget[heap].saturating_sub(budget.heap_usage[heap])
     }
 
     /// What a device can be made to keep of 32-bit floats.

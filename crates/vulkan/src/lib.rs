@@ -18,29 +18,22 @@ mod memory;
 mod modules;
 mod queue;
 
-use std::sync::Arc;
-use strata_gpu::{DeviceError, GpuExecutor, GpuOptions};
-use strata_model::Model;
+use strata_gpu::{Backend, DeviceError};
 
 pub use exactness::Exactness;
-pub use instance::devices;
+pub use instance::{devices, free_memory};
 
-/// Opens a model on a device, by its number.
-pub fn open(
-    device: usize,
-    model: Arc<Model>,
-    options: GpuOptions<'_>,
-) -> Result<GpuExecutor, DeviceError> {
-    let device = device::Device::open(device, None)?;
-    GpuExecutor::open(Box::new(device), model, options)
+/// Opens a device, by its number.
+pub fn backend(device: usize) -> Result<Box<dyn Backend>, DeviceError> {
+    Ok(Box::new(device::Device::open(device, None)?))
 }
 
-/// Opens a device as a backend, on which operations count as exact only where `at_most` says so too: for tests.
+/// The same, and operations count as exact only where `at_most` says so too: for tests.
 #[doc(hidden)]
-pub fn backend(
+pub fn backend_at_most(
     device: usize,
     at_most: Option<Exactness>,
-) -> Result<(Box<dyn strata_gpu::Backend>, Exactness), DeviceError> {
+) -> Result<(Box<dyn Backend>, Exactness), DeviceError> {
     let device = device::Device::open(device, at_most)?;
     let exactness = device.exactness();
     Ok((Box::new(device), exactness))

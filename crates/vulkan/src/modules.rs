@@ -24,7 +24,7 @@ macro_rules! modules {
 }
 
 modules! {
-    "activate" "choose_experts" "expert_inputs" "finish_mixed" "float" "gather_experts" "join_chunks" "logits"
+    "activate" "adapter_add" "adapter_weights" "choose_experts" "expert_inputs" "finish_mixed" "float" "gather_experts" "join_chunks" "logits"
     "output_rows" "project_heads" "residual" "self_test" "attend_1" "attend_2" "attend_4"
     "gemv_Q4_0" "gemv_Q4_1" "gemv_Q5_0" "gemv_Q5_1" "gemv_Q8_0" "gemv_IQ4_NL" "gemv_MXFP4"
     "gemv_Q4_K" "gemv_Q5_K" "gemv_Q6_K" "gemv_Q3_K" "gemv_Q2_K" "gemv_IQ4_XS"

@@ -5,10 +5,14 @@ use crate::lent::Lent;
 use crate::present;
 use std::path::PathBuf;
 use std::sync::Arc;
-use strata_gpu::{DeviceError, GpuExecutor, GpuOptions};
+use strata_gpu::{DeviceError, GpuExecutor, GpuOptions, GpuPart};
 use strata_model::{BatchLimits, Executor, KvType, Model, Output};
 use strata_platform::Inline;
-use strata_vulkan::Exactness;
+use strata_vulkan::{Exactness, backend_at_most};
+
+fn lent(at_most: Option<Exactness>) -> Lent {
+    Lent::new(backend_at_most(0, at_most).unwrap().0)
+}
 
 fn on_device(
     model: &Arc<Model>,
@@ -22,9 +26,11 @@ fn on_device(
         most_pages: pages,
         limits,
         pool: Arc::new(Inline),
+        processors: &mut |_| None,
         progress: &mut |_, _| true,
     };
-    let executor = GpuExecutor::on(Box::new(device.clone()), Arc::clone(model), options)?;
+    let part = GpuPart::whole(Box::new(device.clone()), model);
+    let executor = GpuExecutor::on(vec![part], Arc::clone(model), options)?;
     Ok(Box::new(executor))
 }
 
@@ -48,7 +54,7 @@ fn golden_models_have_the_same_bits() {
     let wanted = std::env::var("STRATA_GOLDEN");
     let wanted = wanted.as_deref().unwrap_or(SOME);
     let wanted: Vec<&str> = wanted.split_whitespace().collect();
-    let device = Lent::open(None);
+    let device = lent(None);
     let (mut computed, mut refused, mut wrong) = (0, Vec::new(), Vec::new());
     for (index, path) in paths.iter().enumerate() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -102,7 +108,7 @@ fn tale(at_most: Option<Exactness>, prompt: usize, more: usize) {
         logits: 2,
     };
     let room = (24, limits);
-    let device = on_device(&model, KvType::F16, room, &Lent::open(at_most)).unwrap();
+    let device = on_device(&model, KvType::F16, room, &lent(at_most)).unwrap();
     let processors = on_processors(&model, KvType::F16, room, Arc::new(Inline));
     let mut sides = [Side::new(device, 2), Side::new(processors, 2)];
     let text: Vec<u32> = (0..prompt).map(|i| 100 + (i * i % 900) as u32).collect();
@@ -154,9 +160,11 @@ fn a_device_with_the_bits_of_the_processors_is_taken() {
             most_pages: PAGES,
             limits: LIMITS,
             pool: Arc::new(Inline),
+            processors: &mut |_| None,
             progress: &mut |_, _| true,
         };
-        let opened = strata_vulkan::open(0, model, options);
+        let part = GpuPart::whole(strata_vulkan::backend(0).unwrap(), &model);
+        let opened = GpuExecutor::open(vec![part], model, options);
         assert!(opened.is_ok(), "{:?}", opened.err());
     }
 }

@@ -3,11 +3,15 @@
 #[path = "../../gpu/tests/compare.rs"]
 mod compare;
 mod forward;
+#[path = "../../gpu/tests/lent.rs"]
 mod lent;
 #[path = "../../gpu/tests/products.rs"]
 mod products;
 mod products_here;
 mod sources;
+#[path = "../../gpu/tests/split.rs"]
+mod split;
+mod split_here;
 
 /// Whether there is a device; CI has one.
 fn present() -> bool {

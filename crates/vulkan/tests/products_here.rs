@@ -3,14 +3,14 @@
 use crate::present;
 use crate::products::{TYPES, check};
 use strata_model::GgmlType;
-use strata_vulkan::{Exactness, backend};
+use strata_vulkan::{Exactness, backend, backend_at_most};
 
 #[test]
 fn every_type_gives_the_bits_of_the_processors() {
     if !present() {
         return;
     }
-    let (mut device, _) = backend(0, None).unwrap();
+    let mut device = backend(0).unwrap();
     let mut multiplier = device.multiplier();
     for ty in TYPES {
         // Blocks of 32 need not fill the last unit.
@@ -31,7 +31,7 @@ fn arithmetic_in_integers_gives_them_too() {
         return;
     }
     let none = Exactness::default();
-    let (mut device, exactness) = backend(0, Some(none)).unwrap();
+    let (mut device, exactness) = backend_at_most(0, Some(none)).unwrap();
     assert_eq!(exactness, none);
     let mut multiplier = device.multiplier();
     for ty in [GgmlType::Q2_K, GgmlType::F16] {
@@ -42,7 +42,7 @@ fn arithmetic_in_integers_gives_them_too() {
 #[test]
 fn a_device_that_is_not_there_is_named() {
     if present() {
-        let error = backend(99, None).err().unwrap().to_string();
+        let error = backend(99).err().unwrap().to_string();
         assert!(error.starts_with("there is no GPU 99"), "{error}");
     }
 }

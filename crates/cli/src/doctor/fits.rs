@@ -62,6 +62,12 @@ impl Fit {
             .collect()
     }
 
+    /// The largest of a table that is whole in so much memory.
+    pub(super) fn largest_within(table: &[Self], bytes: u64) -> Option<&Self> {
+        let fitting = table.iter().filter(|fit| fit.needed <= bytes as f64);
+        fitting.max_by(|a, b| a.needed.total_cmp(&b.needed))
+    }
+
     pub(super) fn name(&self) -> String {
         format!("{} {}", self.size, self.mix.name())
     }

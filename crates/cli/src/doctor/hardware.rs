@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use strata::DeviceFacts;
+use strata::GpuFacts;
 use strata::load::Machine;
 use strata_host::{Cache, HugePages, MemoryNode, PageReport, control_group_limit};
 use strata_kernels::{CpuFeatures, Isa, Tiles};
@@ -41,10 +41,8 @@ pub(super) struct Hardware {
     pub(super) tiles: Tiles,
     /// The limit of its control groups.
     pub(super) group_limit_bytes: Option<u64>,
-    /// NVIDIA's, where there is a driver.
-    pub(super) gpus: Vec<DeviceFacts>,
-    /// Everybody's that have drivers for Vulkan.
-    pub(super) vulkan: Vec<DeviceFacts>,
+    /// Those that models can run on.
+    pub(super) gpus: Vec<GpuFacts>,
 }
 
 impl Hardware {
@@ -75,8 +73,7 @@ impl Hardware {
             memory_nodes: MemoryNode::all(),
             tiles: machine.kernels.policy().tiles(),
             group_limit_bytes: control_group_limit(),
-            gpus: strata::devices(),
-            vulkan: strata::vulkan_devices(),
+            gpus: strata::gpus(),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::chart::{Bar, Chart, Tone};
 use crate::machine_limits::{nodes_as_json, nodes_in_words};
 use serde_json::{Value, json};
 use std::io::Write;
-use strata::Size;
+use strata::{GpuFacts, Size};
 use strata_host::Budget;
 use strata_kernels::Tiles;
 
@@ -154,20 +154,7 @@ impl Report {
             .memory_bytes
             .map_or_else(unknown, |bytes| Size(bytes).to_string());
         let gigabytes = |speed: f64| format!("{:.1} GB/s", speed / 1e9);
-        let gpus = hardware.gpus.iter().enumerate().map(|(index, gpu)| {
-            let ((major, minor), memory) = (gpu.capability, Size(gpu.memory));
-            let name = &gpu.name;
-            let gpu =
-                format!("{name}, {memory}, compute capability {major}.{minor} (cuda:{index})");
-            ("GPU", gpu)
-        });
-        let vulkan = hardware.vulkan.iter().enumerate().map(|(index, gpu)| {
-            let ((major, minor), memory) = (gpu.capability, Size(gpu.memory));
-            let name = &gpu.name;
-            let gpu = format!("{name}, {memory}, Vulkan {major}.{minor} (vulkan:{index})");
-            ("GPU", gpu)
-        });
-        let gpus = gpus.chain(vulkan);
+        let gpus = hardware.gpus.iter().map(|gpu| ("GPU", self.gpu(gpu)));
         let mut lines = vec![
             ("processor", hardware.cpu.clone().unwrap_or_else(unknown)),
             (
@@ -243,6 +230,24 @@ impl Report {
         lines
     }
 
+    /// A GPU and what is whole in its free memory; of a larger model it takes some of the layers.
+    fn gpu(&self, gpu: &GpuFacts) -> String {
+        let GpuFacts { id, facts, free } = gpu;
+        let (major, minor) = facts.capability;
+        let version = if id.starts_with("cuda") {
+            "compute capability"
+        } else {
+            "Vulkan"
+        };
+        let (name, memory) = (&facts.name, Size(facts.memory));
+        let known = free.map_or_else(String::new, |free| format!(", {} free", Size(free)));
+        let fits = match Fit::largest_within(&self.fits, free.unwrap_or(facts.memory)) {
+            Some(fit) => format!("room for {}", fit.name()),
+            None => "room for some layers".into(),
+        };
+        format!("{name}, {memory}{known}, {version} {major}.{minor}: {fits} (--device {id})")
+    }
+
     pub(super) fn json(&self) -> Value {
         let Self {
             hardware,
@@ -267,6 +272,16 @@ impl Report {
                 "fits": fit.fits,
                 "decode_tok_s": fit.decode,
                 "prefill_tok_s": fit.prefill,
+            })
+        });
+        let gpus = hardware.gpus.iter().map(|gpu| {
+            let room = gpu.free.unwrap_or(gpu.facts.memory);
+            json!({
+                "device": gpu.id,
+                "name": gpu.facts.name,
+                "memory_bytes": gpu.facts.memory,
+                "free_bytes": gpu.free,
+                "largest_model": Fit::largest_within(&self.fits, room).map(Fit::name),
             })
         });
         let disk = speeds.disk.as_ref().map(|(path, speed)| {
@@ -298,6 +313,7 @@ impl Report {
             "one_thread_bytes_s": speeds.one_thread,
             "int_peak_ops_s": speeds.operations,
             "disk": disk,
+            "gpus": gpus.collect::<Vec<_>>(),
             "models": fits.collect::<Vec<_>>(),
             "advice": self.advice,
         })

@@ -133,7 +133,7 @@ impl Arguments {
 
     /// How models are opened.
     pub(crate) fn options(&self) -> Options {
-        let options = self.compute.options().device(self.device.device);
+        let options = self.device.add_to(self.compute.options());
         let mut options = options.requests(1);
         if let Some(context) = self.ctx {
             options = options.context(context as usize);

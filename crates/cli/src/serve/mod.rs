@@ -98,10 +98,8 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// How models are opened, but for caches and adapters.
     pub(crate) fn options(&self) -> Options {
-        let options = self
-            .compute
-            .options()
-            .device(self.device.device)
+        let options = self.device.add_to(self.compute.options());
+        let options = options
             .requests(self.parallel.into())
             .sessions(self.slot_save_path.is_some());
         match self.ctx {

@@ -13,7 +13,7 @@ use compare::{LIMITS, PAGES, Random, STEPS, Side, assert_same, load, on_processo
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use strata_gpu::{DeviceError, GpuOptions};
+use strata_gpu::{DeviceError, GpuExecutor, GpuOptions, GpuPart};
 use strata_host::ThreadPool;
 use strata_model::{BatchLimits, Executor, KvType, Model, Output};
 use strata_platform::Pool;
@@ -56,9 +56,11 @@ fn on_gpu(
         most_pages: pages,
         limits,
         pool: Arc::clone(pool),
+        processors: &mut |_| None,
         progress: &mut |_, _| true,
     };
-    let executor = strata_cuda::open(0, Arc::clone(model), options)?;
+    let part = GpuPart::whole(strata_cuda::backend(0)?, model);
+    let executor = GpuExecutor::open(vec![part], Arc::clone(model), options)?;
     Ok(Box::new(executor))
 }
 

@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use strata_chat::ModelProfile;
 use strata_host::{HugePages, PageReport};
 use strata_model::spec::Role;
-use strata_model::{KvType, LoadError, Model, NextnUse, PageStorage, Stretch};
+use strata_model::{KvType, LoadError, Model, NextnUse, PageStorage, Placement, Stretch};
+use strata_platform::Pool;
 use strata_tokenizer::Tokenizer;
 
 /// Where weights may be, and how much memory there is.
@@ -220,6 +221,29 @@ impl<'f> CheckedModel<'f> {
             load_time: self.start.elapsed(),
         };
         Ok((loaded, storage))
+    }
+
+    /// Brings the weights of a model into memory, as far as `placement` says, and takes none for keys and values.
+    pub(crate) fn load_weights(
+        self,
+        placement: Placement,
+        pool: Arc<dyn Pool + Send>,
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
+    ) -> Result<LoadedModel, Error> {
+        let (tokenizer, backing) = (self.shared_tokenizer(), self.file.backing());
+        let memory = HugePages::default();
+        let built = self
+            .parsed
+            .blueprint
+            .build_unless_stopped(placement, &memory, backing, &*pool, progress);
+        let model = built.map_err(|error| load_failure(self.file.path(), error))?;
+        Ok(LoadedModel {
+            model: Arc::new(model),
+            tokenizer,
+            template: self.template,
+            context: self.parsed.context,
+            load_time: self.start.elapsed(),
+        })
     }
 }
 

@@ -54,7 +54,7 @@ impl Machine {
     }
 
     /// The workers, for one who takes a turn for each task.
-    pub(super) fn pool_in_turns(&self) -> Arc<dyn Pool + Send> {
+    pub(crate) fn pool_in_turns(&self) -> Arc<dyn Pool + Send> {
         Arc::new(PoolInTurns {
             pool: Arc::clone(&self.pool),
             turns: Arc::clone(&self.turns),
@@ -93,6 +93,20 @@ impl Machine {
         self.tune(model);
         let pool = Arc::clone(&self.pool);
         CpuStretch::new(Arc::clone(model), self.kernels, pool, storage, limits)
+    }
+
+    /// The layers of a whole model before this one, of which alone the weights are in memory; likewise.
+    pub(crate) fn first_layers(
+        &self,
+        model: &Arc<Model>,
+        end: usize,
+        storage: PageStorage,
+        limits: BatchLimits,
+    ) -> CpuStretch {
+        self.tune(model);
+        let pool = Arc::clone(&self.pool);
+        let computes = (self.kernels, pool as Arc<dyn Pool + Send>);
+        CpuStretch::of_first(Arc::clone(model), end, computes, storage, limits)
     }
 }
 

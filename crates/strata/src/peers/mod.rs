@@ -6,7 +6,7 @@ mod samples;
 mod shares;
 
 pub use host::{PeerHost, PeerHostOptions};
-pub(crate) use open::open;
+pub(crate) use open::{in_words, open};
 pub(crate) use shares::{Shares, refuse_others};
 pub use strata_peers::{PeerError, PeerKey, PeerState, PeerStates};
 

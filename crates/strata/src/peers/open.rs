@@ -125,7 +125,7 @@ fn assignments(
 }
 
 /// Layers, for people.
-fn in_words(layers: std::ops::Range<usize>) -> String {
+pub(crate) fn in_words(layers: std::ops::Range<usize>) -> String {
     match layers.len() {
         0 => "no layers".into(),
         1 => format!("layer {}", layers.start),

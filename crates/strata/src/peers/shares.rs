@@ -1,9 +1,10 @@
 //! Which machine has which layers, and what that takes of each.
 
 use super::{PeerError, PeerPlan, Peers};
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::load::{self, CheckedModel, MemoryPlan, ModelFile, Needs, TokenizerUse, WeightChoice};
-use crate::options::{Device, Options};
+use crate::options::Options;
 use std::ops::Range;
 use strata_model::{BatchLimits, Placement, Stretch};
 use strata_peers::{Facts, Machine, Uneven, ask, share};

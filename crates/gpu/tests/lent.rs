@@ -1,26 +1,55 @@
-//! One device for several executors, so that its kernels are made once.
+//! One device for several executors, so that its kernels are made once; it can be made to fail.
 #![allow(unsafe_code)]
+#![allow(dead_code, reason = "not everybody uses all of it")]
 
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard};
 use strata_gpu::{
     Address, Backend, DeviceError, DeviceFacts, HostBuffer, Kernel, Multiplier, Recording, Shape,
 };
-use strata_vulkan::{Exactness, backend};
+
+/// Launches, or takings of memory, that go well before one fails with this error, and all after it.
+#[derive(Clone, Default)]
+pub(crate) struct Trouble(Arc<Mutex<Option<(usize, DeviceError)>>>);
+
+impl Trouble {
+    /// After so many more of them.
+    pub(crate) fn after(&self, count: usize, error: DeviceError) {
+        *self.0.lock().unwrap() = Some((count, error));
+    }
+
+    pub(crate) fn over(&self) {
+        *self.0.lock().unwrap() = None;
+    }
+
+    fn pass(&self) -> Result<(), DeviceError> {
+        match &mut *self.0.lock().unwrap() {
+            None => Ok(()),
+            Some((0, error)) => Err(error.clone()),
+            Some((left, _)) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+}
 
 /// A device that its executors give back.
 #[derive(Clone)]
 pub(crate) struct Lent {
     facts: DeviceFacts,
     device: Arc<Mutex<Box<dyn Backend>>>,
+    pub(crate) launches: Trouble,
+    pub(crate) memory: Trouble,
 }
 
 impl Lent {
-    pub(crate) fn open(at_most: Option<Exactness>) -> Self {
-        let (device, _) = backend(0, at_most).unwrap();
+    pub(crate) fn new(device: Box<dyn Backend>) -> Self {
         Self {
             facts: device.facts().clone(),
             device: Arc::new(Mutex::new(device)),
+            launches: Trouble::default(),
+            memory: Trouble::default(),
         }
     }
 
@@ -51,6 +80,7 @@ impl Backend for Lent {
     }
 
     fn alloc(&mut self, bytes: usize, doing: &'static str) -> Result<Address, DeviceError> {
+        self.memory.pass()?;
         self.device().alloc(bytes, doing)
     }
 
@@ -89,6 +119,7 @@ impl Backend for Lent {
         arguments: *const c_void,
         bytes: usize,
     ) -> Result<(), DeviceError> {
+        self.launches.pass()?;
         // SAFETY: the caller's promise.
         unsafe { self.device().launch(kernel, shape, arguments, bytes) }
     }

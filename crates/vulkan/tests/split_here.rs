@@ -1,0 +1,91 @@
+//! Layers shared out between the processors and devices, and devices that fail.
+
+use crate::compare::Side;
+use crate::lent::Lent;
+use crate::present;
+use crate::split::{golden, same_bits, same_bits_with_adapters, split, whole};
+use std::sync::{Mutex, OnceLock};
+use strata_gpu::DeviceError;
+use strata_model::{BatchError, KvType, Output, Span};
+use strata_vulkan::backend;
+
+/// One for all tests: a device's kernels are made once.
+fn device() -> Lent {
+    static DEVICE: OnceLock<Mutex<Lent>> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| Mutex::new(Lent::new(backend(0).unwrap())));
+    device.lock().unwrap().clone()
+}
+
+#[test]
+fn layers_on_devices_and_the_processors_give_the_same_bits() {
+    if !present() {
+        return;
+    }
+    let device = device();
+    let mut gpu = || device.clone();
+    // Behind the processors, and several devices; with windows, sinks, experts.
+    let cuts = [("llama", &[1][..]), ("gpt-oss", &[1]), ("gemma2", &[0, 1])];
+    for (name, starts) in cuts {
+        same_bits(name, starts, KvType::F16, &mut gpu);
+    }
+}
+
+#[test]
+fn adapters_of_a_batch_give_the_same_bits() {
+    if !present() {
+        return;
+    }
+    let device = device();
+    same_bits_with_adapters("llama", &[0], &mut || device.clone());
+    same_bits_with_adapters("qwen2moe", &[1], &mut || device.clone());
+}
+
+/// One token of one sequence.
+fn step(side: &mut Side) -> Result<Vec<f32>, BatchError> {
+    let sequence = &mut side.sequences[0];
+    side.table.reserve(sequence, 1).unwrap();
+    let mut batch = [Span {
+        sequence,
+        tokens: &[5],
+        output: Output::LastLogits,
+        adapter: None,
+        embedded: &[],
+    }];
+    let outputs = side.executor.forward(&side.table, &mut batch)?;
+    Ok(outputs.logits.to_vec())
+}
+
+#[test]
+fn a_lost_device_is_told_of_once_and_memory_that_is_short_is_not_a_loss() {
+    if !present() {
+        return;
+    }
+    let device = device();
+    let model = golden("llama");
+    let executor = split(&model, &[1], KvType::F16, &mut || device.clone()).unwrap();
+    let mut side = Side::new(Box::new(executor), 1);
+    let mut other = Side::new(whole(&model, KvType::F16), 1);
+    let doing = "computing";
+    let full = DeviceError::OutOfMemory { doing };
+    device.launches.after(3, full);
+    let error = step(&mut side).unwrap_err().to_string();
+    assert_eq!(error, "the GPU has not enough memory, computing");
+    assert_eq!(side.executor.take_loss(), None);
+    // As if nothing had been.
+    device.launches.over();
+    for _ in 0..2 {
+        let expected = step(&mut other).unwrap();
+        assert_eq!(step(&mut side).unwrap(), expected);
+    }
+    let reason = "the device was lost".into();
+    device
+        .launches
+        .after(3, DeviceError::Driver { doing, reason });
+    let lost = step(&mut side).unwrap_err();
+    let sentence = "the GPU failed, computing: the device was lost";
+    assert!(matches!(&lost, BatchError::Lost { reason } if reason == sentence));
+    assert_eq!(side.executor.take_loss(), Some(lost.clone()));
+    assert_eq!(side.executor.take_loss(), None);
+    device.launches.over();
+    assert_eq!(step(&mut side).unwrap_err(), lost);
+}
