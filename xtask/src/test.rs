@@ -7,6 +7,7 @@ use crate::command::{
     cargo, linting_cargo, run as execute, strata_for_checks, target, tests_are_built,
 };
 use crate::conformance;
+use crate::cuda;
 use crate::deny;
 use crate::peers::Peers;
 use crate::test_boot;
@@ -60,6 +61,7 @@ pub(crate) fn run() -> Result<()> {
         Ok(peers) => peers?,
         Err(panic) => std::panic::resume_unwind(panic),
     };
+    timed("kernels for NVIDIA's GPUs", || cuda::build(true))?;
     timed("Vulkan's driver", vulkan::install_driver)?;
     let mut tests = linting_cargo("test --workspace --tests")?;
     tests.env(bindings::ADAPTERS, bindings::adapters()?);
