@@ -1,7 +1,8 @@
 //! What options say of drafting tokens ahead.
 
+use crate::device::Device;
 use crate::error::{Error, ErrorKind};
-use crate::options::{Device, Drafts, Options};
+use crate::options::{Drafts, Options};
 use strata_engine::Speculation;
 use strata_model::NextnUse;
 
@@ -23,7 +24,7 @@ impl Options {
 
     /// Whether the layer that predicts the token after the next is loaded.
     pub(crate) fn nextn(&self) -> Result<NextnUse, Error> {
-        let other = match (&self.draft, self.device, &self.peers) {
+        let other = match (&self.draft, &self.device, &self.peers) {
             (Some(_), ..) => Some("there is a draft model to draft with"),
             (_, Device::Cuda(_) | Device::Vulkan(_), _) => Some("GPUs do not compute that layer"),
             (_, _, Some(_)) => Some("peers do not compute that layer"),

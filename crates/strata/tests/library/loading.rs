@@ -111,7 +111,7 @@ fn the_layer_that_predicts_the_token_after_the_next_is_loaded_if_it_is_asked_for
             "there is a draft model",
         ),
         (
-            Options::default().device(Device::Cuda(0)),
+            Options::default().device(Device::Cuda(vec![0])),
             "GPUs do not compute",
         ),
     ] {
