@@ -2,7 +2,7 @@
 //! for the matrix that comes next, while all of it is in the cache.
 #![allow(unsafe_code)]
 
-use crate::job::{PanelWork, Product};
+use crate::job::{PanelRun, PanelWork, Product};
 use crate::{ActRowsMut, Activation, Kernels, PANEL_ROWS};
 
 /// hidden = f(gate(x)) · up(x), or f(gate(x)) where there is no `up`.
@@ -85,16 +85,23 @@ unsafe impl PanelWork for Gated<'_> {
         }
     }
 
-    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {
-        let start = panel * PANEL_ROWS;
-        let rows = (count * PANEL_ROWS).min(self.gate.out.rows() - start);
+    fn weights_from(&self, panel: usize) -> &[u8] {
+        self.gate.weights_from(panel)
+    }
+
+    unsafe fn compute(&self, kernels: &Kernels, run: PanelRun<'_>, scratch: &mut [u8]) {
+        let start = run.panel * PANEL_ROWS;
+        let rows = (run.count * PANEL_ROWS).min(self.gate.out.rows() - start);
+        let up = self.up.as_ref().map(|up| up.weights_from(run.panel));
+        let after_gate = (up.unwrap_or(run.next), &mut *scratch);
         // SAFETY: the caller says that nobody else has these rows, of any of the outputs; the job borrows them mutably.
         let mut gate = unsafe { self.gate.out.share_rows(start, rows) };
-        self.gate.multiply(kernels, start, gate.reborrow(), scratch);
+        self.gate
+            .multiply(kernels, start, gate.reborrow(), after_gate);
         let mut up = self.up.as_ref().map(|up| {
             // SAFETY: likewise.
             let mut out = unsafe { up.out.share_rows(start, rows) };
-            up.multiply(kernels, start, out.reborrow(), scratch);
+            up.multiply(kernels, start, out.reborrow(), (run.next, scratch));
             out
         });
         let mut encoded = self.encoded.as_ref().map(|encoded| {

@@ -166,12 +166,25 @@ pub unsafe trait PanelWork {
         1
     }
 
-    /// Does `count` panels from `panel` on, or what there is of them. `scratch` holds a panel of the largest matrix that
-    /// comes as [`Weights::Rows`].
+    /// The packed weights from a panel on, to be asked for before they are needed.
+    fn weights_from(&self, panel: usize) -> &[u8];
+
+    /// Does a run of panels. `scratch` holds a panel of the largest matrix that comes as [`Weights::Rows`].
     ///
     /// # Safety
     /// Nobody else does any of these panels until it returns.
-    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]);
+    unsafe fn compute(&self, kernels: &Kernels, run: PanelRun<'_>, scratch: &mut [u8]);
+}
+
+/// Panels that a worker does without a break.
+#[derive(Copy, Clone, Debug)]
+pub struct PanelRun<'a> {
+    /// The first.
+    pub panel: usize,
+    /// How many, if there are so many.
+    pub count: usize,
+    /// The weights that the worker is likely to read next: memory is kept busy while the run ends.
+    pub next: &'a [u8],
 }
 
 // SAFETY: it writes only the rows of the panels that it is asked for.
@@ -187,14 +200,21 @@ unsafe impl PanelWork for Product<'_> {
         }
     }
 
-    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {
-        let start = panel * PANEL_ROWS;
+    fn weights_from(&self, panel: usize) -> &[u8] {
+        match self.weights {
+            Weights::Packed(panels) => panels.bytes_from(panel),
+            Weights::Rows(_) => &[],
+        }
+    }
+
+    unsafe fn compute(&self, kernels: &Kernels, run: PanelRun<'_>, scratch: &mut [u8]) {
+        let start = run.panel * PANEL_ROWS;
         assert_eq!(self.weights.rows(), self.out.rows(), "the output's rows");
-        let rows = (count * PANEL_ROWS).min(self.out.rows() - start);
+        let rows = (run.count * PANEL_ROWS).min(self.out.rows() - start);
         // SAFETY: the caller says that nobody else has these rows; the job borrows the product mutably, so nobody
         // outside has them.
         let out = unsafe { self.out.share_rows(start, rows) };
-        self.multiply(kernels, start, out, scratch);
+        self.multiply(kernels, start, out, (run.next, scratch));
     }
 }
 
@@ -208,22 +228,26 @@ unsafe impl<T: PanelWork> PanelWork for Option<T> {
         self.as_ref().map_or(1, PanelWork::granule)
     }
 
-    unsafe fn compute(&self, kernels: &Kernels, panel: usize, count: usize, scratch: &mut [u8]) {
+    fn weights_from(&self, panel: usize) -> &[u8] {
+        self.as_ref().map_or(&[], |task| task.weights_from(panel))
+    }
+
+    unsafe fn compute(&self, kernels: &Kernels, run: PanelRun<'_>, scratch: &mut [u8]) {
         if let Some(task) = self {
             // SAFETY: the caller's promise.
-            unsafe { task.compute(kernels, panel, count, scratch) }
+            unsafe { task.compute(kernels, run, scratch) }
         }
     }
 }
 
 impl Product<'_> {
-    /// Rows from `start` on, as many as `out` has.
+    /// Rows from `start` on, as many as `out` has. The weights in `next` are read after them.
     pub(crate) fn multiply(
         &self,
         kernels: &Kernels,
         start: usize,
         mut out: TileMut<'_>,
-        scratch: &mut [u8],
+        (next, scratch): (&[u8], &mut [u8]),
     ) {
         let rows = out.rows();
         match self.weights {
@@ -234,7 +258,7 @@ impl Product<'_> {
                 } else {
                     panels.split_rows(rows).0
                 };
-                kernels.matmul(panels, self.x, out);
+                kernels.matmul_before(panels, self.x, out, next);
             }
             Weights::Rows(matrix) => {
                 let row = matrix.bytes.len() / matrix.rows;
@@ -301,23 +325,121 @@ impl<'a, T: PanelWork> Job<'a, T> {
             // Claims only grow, so the task that has this one is the current or a later one.
             loop {
                 let Some(task) = current else { return };
-                let granules = task.panels().div_ceil(task.granule());
-                let cut = |at: usize| granules * at / self.stretches;
-                let (from, to) = (cut(stretch), cut(stretch + 1));
-                let run = (to - from).div_ceil(RUNS).max(1);
-                let claims = (to - from).div_ceil(run);
-                if claim - first < claims {
-                    let from = from + (claim - first) * run;
-                    let count = run.min(to - from) * task.granule();
+                let runs = self.runs(task, stretch);
+                if let Some((panel, count)) = runs.get(claim - first) {
+                    let later = || tasks.clone().map(|task| (task, self.runs(task, stretch)));
+                    let next = match runs.get(claim - first + 1) {
+                        Some((panel, _)) => task.weights_from(panel),
+                        None => later()
+                            .find_map(|(task, runs)| Some(task.weights_from(runs.get(0)?.0)))
+                            .unwrap_or(&[]),
+                    };
+                    let run = PanelRun { panel, count, next };
                     // SAFETY: the claim is unique, and claims of one task cover different panels.
-                    unsafe {
-                        task.compute(self.kernels, from * task.granule(), count, scratch);
-                    }
+                    unsafe { task.compute(self.kernels, run, scratch) };
                     break;
                 }
-                first += claims;
+                first += runs.count();
                 current = tasks.next();
             }
         }
+    }
+
+    /// A task's part of a stretch.
+    fn runs(&self, task: &T, stretch: usize) -> Runs {
+        let granules = task.panels().div_ceil(task.granule());
+        let cut = |at: usize| granules * at / self.stretches;
+        let (from, to) = (cut(stretch), cut(stretch + 1));
+        Runs {
+            from,
+            to,
+            each: (to - from).div_ceil(RUNS).max(1),
+            granule: task.granule(),
+        }
+    }
+}
+
+/// A stretch of a task, in runs that are claimed one by one. All but the granule's panels are counted in granules.
+struct Runs {
+    from: usize,
+    to: usize,
+    each: usize,
+    granule: usize,
+}
+
+impl Runs {
+    fn count(&self) -> usize {
+        (self.to - self.from).div_ceil(self.each)
+    }
+
+    /// The first panel of a run, and how many it has.
+    fn get(&self, index: usize) -> Option<(usize, usize)> {
+        let from = self.from + index * self.each;
+        let granules = self.each.min(self.to.checked_sub(from)?);
+        (granules > 0).then_some((from * self.granule, granules * self.granule))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::vec::Vec;
+
+    extern crate std;
+
+    /// Panels of a byte each, and the runs that were asked for: the first panel, how many, and what comes next.
+    struct Watched<'a> {
+        bytes: &'a [u8],
+        granule: usize,
+        runs: &'a Mutex<Vec<(usize, usize, Option<u8>)>>,
+    }
+
+    // SAFETY: it writes nothing but what a lock guards.
+    unsafe impl PanelWork for Watched<'_> {
+        fn panels(&self) -> usize {
+            self.bytes.len()
+        }
+
+        fn granule(&self) -> usize {
+            self.granule
+        }
+
+        fn weights_from(&self, panel: usize) -> &[u8] {
+            &self.bytes[panel..]
+        }
+
+        unsafe fn compute(&self, _: &Kernels, run: PanelRun<'_>, _: &mut [u8]) {
+            let PanelRun { panel, count, next } = run;
+            let mut runs = self.runs.lock().unwrap();
+            runs.push((panel, count, next.first().copied()));
+        }
+    }
+
+    #[test]
+    fn a_run_knows_what_its_worker_reads_next() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let runs = Mutex::new(Vec::new());
+        let task = |range: core::ops::Range<usize>, granule| {
+            Some(Watched {
+                bytes: &bytes[range],
+                granule,
+                runs: &runs,
+            })
+        };
+        let mut tasks = [task(0..40, 1), None, task(40..41, 1), task(41..200, 4)];
+        let job = Job::new(Kernels::detect(), &mut tasks, 2);
+        job.work(0, &mut []);
+        let runs = runs.into_inner().unwrap();
+        // The single panel is the other stretch's.
+        let own = runs.iter().position(|&(.., next)| next.is_none()).unwrap();
+        assert_eq!(runs[0], (0, 3, Some(3)));
+        assert_eq!(runs[6], (18, 2, Some(41)));
+        assert_eq!(runs[7], (0, 12, Some(41 + 12)));
+        assert_eq!(runs[own], (72, 8, None));
+        // What was left of the other's.
+        assert_eq!(runs[own + 1], (20, 3, Some(23)));
+        assert_eq!(runs[own + 7], (38, 2, Some(40)));
+        assert_eq!(runs[own + 8], (0, 1, Some(41 + 80)));
     }
 }

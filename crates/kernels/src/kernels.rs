@@ -195,7 +195,21 @@ impl Kernels {
     /// A row's sum runs over its blocks in order; inside a block it is exact in integers. No token's result depends on
     /// the others, and no row's on how the matrix is split.
     pub fn matmul(&self, w: Panels<'_>, x: ActRows<'_>, out: TileMut<'_>) {
-        let m = Matmul::new(w, x, out, self.policy.get(w.ty()));
+        self.matmul_before(w, x, out, &[]);
+    }
+
+    /// The same, where the weights in `next` are read after these.
+    pub(crate) fn matmul_before(
+        &self,
+        w: Panels<'_>,
+        x: ActRows<'_>,
+        out: TileMut<'_>,
+        next: &[u8],
+    ) {
+        let m = Matmul {
+            next,
+            ..Matmul::new(w, x, out, self.policy.get(w.ty()))
+        };
         let tiles = self.policy.tiles();
         if tiles != Tiles::Off && m.x.tokens() >= m.choice.tiles_from {
             return self.matmul_by_tiles(tiles, m);
@@ -387,12 +401,17 @@ impl Kernels {
     }
 
     /// out\[c\] = gate\[c\] · Σ taps\[k\]\[c\] · columns\[k\]\[c\], in the order of k: a token's convolution over the positions
-    /// up to its own, the oldest first. `taps` is positions × channels.
-    pub fn short_conv(&self, taps: &[f32], columns: &[&[f32]], gate: &[f32], out: &mut [f32]) {
+    /// up to its own, the oldest first. Without a gate it is as if that were 1.
+    pub fn short_conv(
+        &self,
+        taps: &[&[f32]],
+        columns: &[&[f32]],
+        gate: Option<&[f32]>,
+        out: &mut [f32],
+    ) {
+        let mut rows = taps.iter().chain(columns).copied().chain(gate);
         assert!(
-            gate.len() == out.len()
-                && taps.len() == columns.len() * out.len()
-                && columns.iter().all(|column| column.len() == out.len()),
+            taps.len() == columns.len() && rows.all(|row| row.len() == out.len()),
             "a tap and a value for each channel and position"
         );
         self.run(ShortConv {

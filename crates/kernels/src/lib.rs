@@ -51,7 +51,7 @@ pub use act::{ActFormat, ActRows, ActRowsMut, act_format};
 pub use attention::{KvRows, KvType, Partial, WHOLE_KEYS, WHOLE_ROWS, WholeScores, WholeSums};
 pub use gated::Gated;
 pub use isa::{CpuFeatures, Isa};
-pub use job::{Job, PanelWork, Product, Rows, Weights};
+pub use job::{Job, PanelRun, PanelWork, Product, Rows, Weights};
 pub use kernels::Kernels;
 pub use panel::PANEL_ROWS;
 pub use panel::layout::{is_packed, pack_panel, packed_bytes, panel_bytes, unpack_row};

@@ -1,4 +1,4 @@
-//! One token of a short depthwise convolution over positions, gated: LFM2's mixer.
+//! One token of a short depthwise convolution over positions: state spaces', and gated LFM2's mixer.
 //!
 //! out\[c\] = gate\[c\] · Σ taps\[k\]\[c\] · columns\[k\]\[c\]. A channel is a lane; its sum begins at 0 and runs over the taps in
 //! order, the oldest position first, with a fused multiply-add each.
@@ -8,11 +8,11 @@ use crate::vector::padded;
 
 /// One token's convolution.
 pub(crate) struct ShortConv<'a> {
-    /// (positions, channels).
-    pub(crate) taps: &'a [f32],
-    /// The channels at each position, the oldest first.
+    /// Of each position, the oldest first.
+    pub(crate) taps: &'a [&'a [f32]],
+    /// The channels at each position.
     pub(crate) columns: &'a [&'a [f32]],
-    pub(crate) gate: &'a [f32],
+    pub(crate) gate: Option<&'a [f32]>,
     pub(crate) out: &'a mut [f32],
 }
 
@@ -20,16 +20,17 @@ impl ShortConv<'_> {
     /// 16 channels, of which `load` gives those of a slice.
     #[inline(always)]
     fn chunk<L: Dot>(&self, l: L, load: impl Fn(&[f32]) -> [f32; 16]) -> [f32; 16] {
-        let width = self.gate.len();
-        let gate = load(self.gate);
         let mut out = [0.0; 16];
         for part in 0..L::PARTS {
             let mut sum = l.splat_f(0.0);
-            for (k, column) in self.columns.iter().enumerate() {
-                let tap = load(&self.taps[k * width..][..width]);
-                sum = l.fma(l.load_f(&tap, part), l.load_f(&load(column), part), sum);
+            for (tap, column) in self.taps.iter().zip(self.columns) {
+                let (tap, column) = (load(tap), load(column));
+                sum = l.fma(l.load_f(&tap, part), l.load_f(&column, part), sum);
             }
-            l.store_f(l.mul_f(l.load_f(&gate, part), sum), &mut out, part);
+            if let Some(gate) = self.gate {
+                sum = l.mul_f(l.load_f(&load(gate), part), sum);
+            }
+            l.store_f(sum, &mut out, part);
         }
         out
     }

@@ -182,64 +182,91 @@ impl StateStep<'_> {
         left
     }
 
-    /// Up to 16 values, all keys.
+    /// Up to 16 · N values, all keys.
     #[inline(always)]
-    fn columns<L: Dot, const WHOLE: bool>(&mut self, l: L, columns: Columns) {
+    fn columns<L: Dot, const WHOLE: bool, const N: usize>(&mut self, l: L, columns: [Columns; N]) {
         let keys = self.key.len();
-        let zero = [l.splat_f(0.0); MAX_PARTS];
-        let mut value = columns.load::<L, WHOLE>(l, self.value);
-        let (mut found, mut out) = (zero, zero);
+        let zero = [[l.splat_f(0.0); MAX_PARTS]; N];
+        let (mut value, mut found, mut out) = (zero, zero, zero);
+        for n in 0..N {
+            value[n] = columns[n].load::<L, WHOLE>(l, self.value);
+        }
         match self.rule {
             StateRule::Add | StateRule::Bonus(_) => {}
             StateRule::Delta(beta) => {
                 for key in 0..keys {
-                    let row = self.row::<L, WHOLE>(l, key, columns);
-                    let row = self.left::<L, WHOLE>(l, key, columns, &row);
                     let k = l.splat_f(self.key[key]);
-                    for part in 0..L::PARTS {
-                        found[part] = l.fma(k, row[part], found[part]);
+                    for n in 0..N {
+                        let row = self.row::<L, WHOLE>(l, key, columns[n]);
+                        let row = self.left::<L, WHOLE>(l, key, columns[n], &row);
+                        for part in 0..L::PARTS {
+                            found[n][part] = l.fma(k, row[part], found[n][part]);
+                        }
                     }
                 }
-                for part in 0..L::PARTS {
-                    let change = l.sub_f(value[part], found[part]);
-                    value[part] = l.mul_f(l.splat_f(beta), change);
+                for n in 0..N {
+                    for part in 0..L::PARTS {
+                        let change = l.sub_f(value[n][part], found[n][part]);
+                        value[n][part] = l.mul_f(l.splat_f(beta), change);
+                    }
                 }
             }
             StateRule::Replace { read, .. } => {
                 for key in 0..keys {
-                    let row = self.row::<L, WHOLE>(l, key, columns);
-                    for part in 0..L::PARTS {
-                        found[part] = l.fma(l.splat_f(read[key]), row[part], found[part]);
+                    let read = l.splat_f(read[key]);
+                    for n in 0..N {
+                        let row = self.row::<L, WHOLE>(l, key, columns[n]);
+                        for part in 0..L::PARTS {
+                            found[n][part] = l.fma(read, row[part], found[n][part]);
+                        }
                     }
                 }
             }
         }
         for key in 0..keys {
-            let row = self.row::<L, WHOLE>(l, key, columns);
-            let mut next = self.left::<L, WHOLE>(l, key, columns, &row);
             let (k, q) = (l.splat_f(self.key[key]), l.splat_f(self.query[key]));
-            for part in 0..L::PARTS {
-                next[part] = l.fma(k, value[part], next[part]);
-                if let StateRule::Replace { write, .. } = self.rule {
-                    next[part] = l.fma(l.splat_f(write[key]), found[part], next[part]);
-                }
-                let seen = match self.rule {
-                    StateRule::Bonus(bonus) => {
-                        let own = l.splat_f(bonus[key] * self.key[key]);
-                        l.fma(own, value[part], row[part])
+            for n in 0..N {
+                let row = self.row::<L, WHOLE>(l, key, columns[n]);
+                let mut next = self.left::<L, WHOLE>(l, key, columns[n], &row);
+                for part in 0..L::PARTS {
+                    next[part] = l.fma(k, value[n][part], next[part]);
+                    if let StateRule::Replace { write, .. } = self.rule {
+                        next[part] = l.fma(l.splat_f(write[key]), found[n][part], next[part]);
                     }
-                    _ => next[part],
-                };
-                out[part] = l.fma(q, seen, out[part]);
+                    let seen = match self.rule {
+                        StateRule::Bonus(bonus) => {
+                            let own = l.splat_f(bonus[key] * self.key[key]);
+                            l.fma(own, value[n][part], row[part])
+                        }
+                        _ => next[part],
+                    };
+                    out[n][part] = l.fma(q, seen, out[n][part]);
+                }
+                self.put::<L, WHOLE>(l, key, columns[n], &next);
             }
-            self.put::<L, WHOLE>(l, key, columns, &next);
         }
-        let mut floats = [0.0; 16];
-        for part in 0..L::PARTS {
-            l.store_f(out[part], &mut floats, part);
+        for n in 0..N {
+            let mut floats = [0.0; 16];
+            for part in 0..L::PARTS {
+                l.store_f(out[n][part], &mut floats, part);
+            }
+            let Columns { start, count } = columns[n];
+            self.out[start..][..count].copy_from_slice(&floats[..count]);
         }
-        let count = if WHOLE { 16 } else { columns.count };
-        self.out[columns.start..][..count].copy_from_slice(&floats[..count]);
+    }
+
+    /// Whole lines of values from `start` on, N at a time; returns where they end.
+    #[inline(always)]
+    fn lines<L: Dot, const N: usize>(&mut self, l: L, mut start: usize) -> usize {
+        while self.value.len() - start >= 16 * N {
+            let columns = core::array::from_fn(|n| Columns {
+                start: start + 16 * n,
+                count: 16,
+            });
+            self.columns::<L, true, N>(l, columns);
+            start += 16 * N;
+        }
+        start
     }
 }
 
@@ -248,15 +275,16 @@ impl Op for StateStep<'_> {
 
     #[inline(always)]
     fn run<L: Dot>(mut self, l: L) {
-        let values = self.value.len();
-        let whole = values / 16 * 16;
-        for start in (0..whole).step_by(16) {
-            self.columns::<L, true>(l, Columns { start, count: 16 });
-        }
-        if whole < values {
-            let count = values - whole;
-            let start = whole;
-            self.columns::<L, false>(l, Columns { start, count });
+        // As many lines as registers hold: so memory is read in its order, and sums do not wait for each other.
+        let start = match L::PARTS {
+            1 => self.lines::<L, 4>(l, 0),
+            2 => self.lines::<L, 2>(l, 0),
+            _ => 0,
+        };
+        let start = self.lines::<L, 1>(l, start);
+        let count = self.value.len() - start;
+        if count > 0 {
+            self.columns::<L, false, 1>(l, [Columns { start, count }]);
         }
     }
 }

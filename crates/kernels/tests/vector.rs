@@ -101,9 +101,12 @@ fn the_same_bits_everywhere() {
                 let taps = numbers(&mut random, positions * n);
                 let columns: Vec<_> = (0..positions).map(|_| numbers(&mut random, n)).collect();
                 let columns: Vec<&[f32]> = columns.iter().map(|column| &column[..]).collect();
-                everywhere("short_conv", &x, |k, x| {
-                    k.short_conv(&taps, &columns, &y, x);
-                });
+                let taps: Vec<&[f32]> = taps.chunks_exact(n).collect();
+                for gate in [Some(&y[..]), None] {
+                    everywhere("short_conv", &x, |k, x| {
+                        k.short_conv(&taps, &columns, gate, x);
+                    });
+                }
             }
             let pairs = n / 2;
             for kind in [RopeKind::HalfSplit, RopeKind::Interleaved] {
@@ -123,13 +126,22 @@ fn a_short_convolution_sums_its_taps_in_order() {
     let columns = [random.floats(n), random.floats(n), random.floats(n)];
     let mut out = vec![0.0; n];
     let slices = [&columns[0][..], &columns[1], &columns[2]];
-    scalar().short_conv(&taps, &slices, &gate, &mut out);
+    let taps: Vec<&[f32]> = taps.chunks_exact(n).collect();
+    let sums = (0..n).map(|c| {
+        let add = |sum: f32, k: usize| taps[k][c].mul_add(columns[k][c], sum);
+        (0..positions).fold(0.0, add)
+    });
+    let sums: Vec<f32> = sums.collect();
+    scalar().short_conv(&taps, &slices, Some(&gate), &mut out);
     for c in 0..n {
-        let sum = (0..positions).fold(0.0, |sum: f32, k| {
-            taps[k * n + c].mul_add(columns[k][c], sum)
-        });
-        assert_eq!(out[c].to_bits(), (gate[c] * sum).to_bits(), "channel {c}");
+        assert_eq!(
+            out[c].to_bits(),
+            (gate[c] * sums[c]).to_bits(),
+            "channel {c}"
+        );
     }
+    scalar().short_conv(&taps, &slices, None, &mut out);
+    assert_eq!(out, sums);
 }
 
 /// The unit of the last place at `x`.

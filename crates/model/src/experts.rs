@@ -163,21 +163,31 @@ impl Pass<'_> {
                 results,
                 ..
             } = buffers;
+            let bytes = format.row_bytes(width);
             let rows = inputs.rows_mut(format, width, slots);
-            let rows = Chunks::new(rows, format.row_bytes(width));
             let kernels = self.compute.kernels;
             let row = |rank: usize| {
                 let token = order[rank] as usize / sizes.used;
                 &normed[token * width..][..width]
             };
             match sizes.routing.weighed {
-                Weighed::Output => self.compute.each_piece(slots * width, rows, |rank, out| {
-                    kernels.quantize_act(format, row(rank), out);
-                }),
+                // A token by itself has one input for all its experts.
+                Weighed::Output if self.tokens == 1 => {
+                    let (first, rest) = rows.split_at_mut(bytes);
+                    kernels.quantize_act(format, &normed[..width], first);
+                    rest.chunks_exact_mut(bytes)
+                        .for_each(|row| row.copy_from_slice(first));
+                }
+                Weighed::Output => {
+                    let rows = Chunks::new(rows, bytes);
+                    self.compute.each_piece(slots * width, rows, |rank, out| {
+                        kernels.quantize_act(format, row(rank), out);
+                    });
+                }
                 // Results come later: their place serves until then.
                 Weighed::Input => {
                     let scaled = Chunks::new(&mut results[..slots * width], width);
-                    let pieces = (rows, scaled);
+                    let pieces = (Chunks::new(rows, bytes), scaled);
                     let weigh = |rank: usize, (out, scaled): (&mut [u8], &mut [f32])| {
                         scaled.copy_from_slice(row(rank));
                         kernels.scale(scaled, chosen[order[rank] as usize].weight);
@@ -216,16 +226,26 @@ impl Pass<'_> {
         let hidden = &mut hidden[first * 2 * ffn..last * 2 * ffn];
         let bytes = &mut encoded.rows_mut(format, ffn, order.len())[first * row..last * row];
 
+        // No cache has kept where they are, so all are looked up at once and not one after the other.
+        let found = |experts: &ExpertMatrices| {
+            let matrices = runs.each_ref().map(|run| &experts.matrices.0[run.expert]);
+            matrices.map(|matrix| self.model.weights(matrix))
+        };
+        let gates = found(&weights.gate);
+        let ups = weights.up.as_ref().map(&found);
+        let downs = found(&weights.down);
+
         let (mut hidden_left, mut bytes_left) = (&mut *hidden, &mut *bytes);
-        let mut gated = runs.each_ref().map(|run| {
+        let mut gated: [_; TOGETHER] = core::array::from_fn(|i| {
+            let run = &runs[i];
             let count = run.slots.len();
             let out = hidden_left.split_off_mut(..count * 2 * ffn)?;
             let encoded = bytes_left.split_off_mut(..count * row)?;
-            let product = |experts: &ExpertMatrices, out| {
+            let product = |experts: &ExpertMatrices, weights, out| {
                 let matrix = &experts.matrices.0[run.expert];
                 self.model.before(matrix);
                 Product {
-                    weights: self.model.weights(matrix),
+                    weights,
                     x: inputs.range(act_format(matrix.ty), width, run.slots.clone()),
                     out,
                 }
@@ -233,9 +253,10 @@ impl Pass<'_> {
             if count == 0 {
                 return None;
             }
-            let (gate, up) = TileMut::from_slice(out, count, 2 * ffn).split_rows(ffn);
-            let gate = product(&weights.gate, gate);
-            let up = weights.up.as_ref().map(|experts| product(experts, up));
+            let (gate_out, up_out) = TileMut::from_slice(out, count, 2 * ffn).split_rows(ffn);
+            let gate = product(&weights.gate, gates[i], gate_out);
+            let up = weights.up.as_ref().zip(ups.as_ref());
+            let up = up.map(|(experts, found)| product(experts, found[i], up_out));
             let gated = Gated::new(gate, up, weights.activation).with_biases([
                 weights.gate.bias(run.expert),
                 weights.up.as_ref().and_then(|up| up.bias(run.expert)),
@@ -252,7 +273,8 @@ impl Pass<'_> {
         }
 
         let mut results_left = &mut results[first * width..last * width];
-        let mut down = runs.each_ref().map(|run| {
+        let mut down: [_; TOGETHER] = core::array::from_fn(|i| {
+            let run = &runs[i];
             let count = run.slots.len();
             let out = results_left.split_off_mut(..count * width)?;
             let matrix = &weights.down.matrices.0[run.expert];
@@ -261,7 +283,7 @@ impl Pass<'_> {
             }
             self.model.before(matrix);
             Some(Product {
-                weights: self.model.weights(matrix),
+                weights: downs[i],
                 x: encoded.range(format, ffn, run.slots.clone()),
                 out: TileMut::from_slice(out, count, width),
             })

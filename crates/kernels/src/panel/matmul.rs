@@ -100,6 +100,15 @@ impl<'a> Panels<'a> {
     pub(crate) const fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
+
+    /// The bytes of a panel and of those that come after it; none where weights are not packed.
+    pub(crate) fn bytes_from(&self, panel: usize) -> &'a [u8] {
+        let packed = is_packed(self.ty);
+        let start = packed.then(|| panel * panel_bytes(self.ty, self.cols));
+        start
+            .and_then(|start| self.bytes.get(start..))
+            .unwrap_or(&[])
+    }
 }
 
 /// out[t][r] = w[r] · x[t].
@@ -108,6 +117,8 @@ pub(crate) struct Matmul<'a> {
     pub(crate) x: ActRows<'a>,
     pub(crate) out: TileMut<'a>,
     pub(crate) choice: Choice,
+    /// Weights that are read after these.
+    pub(crate) next: &'a [u8],
 }
 
 impl<'a> Matmul<'a> {
@@ -122,7 +133,13 @@ impl<'a> Matmul<'a> {
         assert_eq!(x.cols(), w.cols, "the activations' columns");
         assert_eq!(out.tokens(), x.tokens(), "the output's tokens");
         assert_eq!(out.rows(), w.rows, "the output's rows");
-        Self { w, x, out, choice }
+        Self {
+            w,
+            x,
+            out,
+            choice,
+            next: &[],
+        }
     }
 
     /// How far ahead of their use weights are asked for, in bytes.
@@ -177,6 +194,7 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
             x,
             mut out,
             choice,
+            next,
         } = self.m;
         let most = choice.pass.min(L::TILE);
         let blocks = w.cols / K::TYPE.block_len();
@@ -191,6 +209,11 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
         let resident = ((choice.resident_kib << 10) / (stretch * size_of::<K::Panel>())).max(1);
         for (run, panels) in panels.chunks(resident * blocks).enumerate() {
             let row = run * resident * PANEL_ROWS;
+            let next = if row + panels.len() / blocks * PANEL_ROWS < w.rows {
+                &[]
+            } else {
+                next
+            };
             for from in (0..blocks).step_by(stretch) {
                 let to = blocks.min(from + stretch);
                 let mut t = 0;
@@ -202,7 +225,7 @@ impl<K: PanelType> Op for BlockMatmul<'_, K> {
                         to,
                         row,
                         t,
-                        ahead,
+                        ahead: Ahead::new(ahead, panels, next),
                     };
                     t += if left >= 8 && L::TILE >= 8 && most >= 8 {
                         l.call(Tile::<K, 8>::new(panels, x, place, &mut out))
@@ -230,8 +253,43 @@ struct TileRange {
     row: usize,
     /// The first token.
     t: usize,
-    /// How far ahead weights are asked for.
-    ahead: usize,
+    ahead: Ahead,
+}
+
+/// How far ahead of their use weights are asked for, in bytes. The distance wraps around.
+#[derive(Copy, Clone)]
+struct Ahead {
+    usual: usize,
+    /// The block from which on the weights that come after these are asked for.
+    turn: usize,
+    /// How far those are.
+    next: usize,
+}
+
+impl Ahead {
+    /// At the end of `blocks`, as many bytes of `next` are asked for.
+    fn new<P>(usual: usize, blocks: &[P], next: &[u8]) -> Self {
+        let last = usual.div_ceil(size_of::<P>()).min(blocks.len());
+        let turn = match next {
+            [] => blocks.len(),
+            _ => blocks.len() - last,
+        };
+        let from = blocks[turn..].as_ptr().addr();
+        Self {
+            usual,
+            turn,
+            next: next.as_ptr().addr().wrapping_sub(from),
+        }
+    }
+
+    #[inline(always)]
+    fn of(self, block: usize) -> usize {
+        if block < self.turn {
+            self.usual
+        } else {
+            self.next
+        }
+    }
 }
 
 /// A run of panels and T tokens.
@@ -273,8 +331,6 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
             t: first,
             ahead,
         } = self.place;
-        // Known at compile time for several tokens.
-        let ahead = if T > 1 { AHEAD } else { ahead };
         for (p, w) in self.panels.chunks_exact(blocks).enumerate() {
             let row = row + p * PANEL_ROWS;
             let w = &w[from..to];
@@ -293,6 +349,12 @@ impl<K: PanelType, const T: usize> Op for Tile<'_, '_, K, T> {
                 }
             }
             for b in 0..w.len() {
+                // Known at compile time for several tokens.
+                let ahead = if T > 1 {
+                    AHEAD
+                } else {
+                    ahead.of(p * blocks + b)
+                };
                 let mut acts = [&x[0][b]; T];
                 for t in 1..T {
                     acts[t] = &x[t][b];
@@ -335,5 +397,33 @@ pub(crate) fn store<L: Lanes>(l: L, acc: [L::F; MAX_PARTS], row: usize, out: &mu
             let rest = &mut out[row..];
             rest.copy_from_slice(&sums[..rest.len()]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ahead;
+
+    #[test]
+    fn the_end_of_a_run_asks_for_what_comes_next() {
+        type Block = [u8; 100];
+        let memory = [[0u8; 100]; 30];
+        let address = |block: &Block| block.as_ptr().addr();
+        let (run, rest) = memory.split_at(10);
+        let next = rest[7..].as_flattened();
+        let ahead = Ahead::new(250, run, next);
+        for (b, block) in run.iter().enumerate() {
+            let asked = address(block).wrapping_add(ahead.of(b));
+            let expected = match b {
+                0..7 => address(block) + 250,
+                _ => address(&rest[b]),
+            };
+            assert_eq!(asked, expected, "block {b}");
+        }
+        // Nothing comes next, no distance, and a run shorter than it.
+        assert_eq!(Ahead::new(250, run, &[]).of(9), 250);
+        assert_eq!(Ahead::new(0, run, next).of(9), 0);
+        let asked = Ahead::new(2500, run, next).of(0);
+        assert_eq!(address(&run[0]).wrapping_add(asked), address(&rest[7]));
     }
 }

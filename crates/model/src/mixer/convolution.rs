@@ -11,7 +11,12 @@ use crate::tensors::{Tensors, block_name};
 use crate::workspace::TokenPosition;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 use strata_kernels::Activation;
+use strata_platform::Chunks;
+
+/// Units of work for each worker, if tokens are few.
+const PARTS: usize = 2;
 
 /// The longest convolution, in positions.
 pub(crate) const MAX_TAPS: usize = 16;
@@ -44,11 +49,10 @@ impl ConvShape {
 /// A convolution's weights.
 #[derive(Clone, Debug)]
 pub(crate) struct ConvWeights {
+    channels: usize,
     /// (positions, channels), the oldest position first.
-    pub(crate) taps: Vec<f32>,
+    taps: Vec<f32>,
     pub(crate) bias: Option<Vec<f32>>,
-    /// (channels): a factor that changes nothing.
-    ones: Vec<f32>,
     /// What sums pass.
     activation: Option<Activation>,
 }
@@ -100,6 +104,15 @@ impl ConvWeights {
         }
     }
 
+    /// Each position's weights of some channels.
+    pub(super) fn taps(&self, channels: Range<usize>) -> [&[f32]; MAX_TAPS] {
+        let mut taps: [&[f32]; MAX_TAPS] = [&[]; MAX_TAPS];
+        for (tap, row) in taps.iter_mut().zip(self.taps.chunks_exact(self.channels)) {
+            *tap = &row[channels.clone()];
+        }
+        taps
+    }
+
     /// From weights by channel.
     fn new(by_channel: &[f32], shape: ConvShape, bias: Option<Vec<f32>>) -> Self {
         let (channels, taps) = (shape.channels, shape.taps);
@@ -110,9 +123,9 @@ impl ConvWeights {
             }
         }
         Self {
+            channels,
             taps: by_position,
             bias,
-            ones: vec![1.0; channels],
             activation: Some(Activation::Silu),
         }
     }
@@ -182,17 +195,34 @@ impl Pass<'_> {
             states,
         };
         let kernels = self.compute.kernels;
-        self.compute.each_row(out, shape.channels, |token, out| {
-            let seen = columns.seen(token, self.place(positions[token]));
-            kernels.short_conv(&weights.taps, &seen[..shape.taps], &weights.ones, out);
+        let parts = self.parts(shape.channels);
+        let width = shape.channels / parts;
+        let work = out.len() * shape.taps;
+        let pieces = Chunks::new(out, width);
+        self.compute.each_piece(work, pieces, |index, out| {
+            let (token, first) = (index / parts, index % parts * width);
+            let channels = first..first + width;
+            let taps = weights.taps(channels.clone());
+            let mut seen = columns.seen(token, self.place(positions[token]));
+            let seen = &mut seen[..shape.taps];
+            seen.iter_mut()
+                .for_each(|column| *column = &column[channels.clone()]);
+            kernels.short_conv(&taps[..shape.taps], seen, None, out);
             if let Some(bias) = &weights.bias {
-                kernels.add(out, bias);
+                kernels.add(out, &bias[channels]);
             }
             if let Some(activation) = weights.activation {
                 kernels.activate(activation, out);
             }
         });
         self.write_columns(layer, &columns, storage);
+    }
+
+    /// Into how many parts a token's channels are cut, where there are too few tokens for all workers.
+    fn parts(&self, channels: usize) -> usize {
+        let wanted = (PARTS * self.compute.pool.workers()).div_ceil(self.tokens.max(1));
+        let whole_lines = |&n: &usize| channels.is_multiple_of(16 * n);
+        (1..=wanted).rev().find(whole_lines).unwrap_or(1)
     }
 
     /// What all spans kept, each where its first token is: (tokens, kept, channels).

@@ -1,7 +1,8 @@
 //! Linear recurrences over a batch: every head's state takes a sequence's tokens one by one, so that the bits are those
 //! of token by token, however long a chunk is.
 //!
-//! A head of a sequence is the unit of work. Its state is changed where it is stored, behind what convolutions keep.
+//! A few heads of a sequence are the unit of work. Their states are changed where they are stored, behind what convolutions
+//! keep.
 
 use crate::decoder::Pass;
 use crate::matrix::Linear;
@@ -9,6 +10,9 @@ use crate::pages::PageStorage;
 use crate::workspace::{Acts, TokenPosition};
 use strata_kernels::{Activation, act_format};
 use strata_platform::Chunks;
+
+/// Units of work for each worker, where there are enough heads.
+const PIECES: usize = 8;
 
 /// The largest value head.
 pub(crate) const MAX_VALUES: usize = 1024;
@@ -83,15 +87,22 @@ impl Pass<'_> {
                 if span.sequence.is_empty() {
                     state.fill(0);
                 }
+                // Neighbours stay together, so that memory is read in stretches.
+                let together = (shape.heads / (PIECES * self.compute.pool.workers())).max(1);
+                let read_floats = tokens * shape.values;
                 let pieces = (
-                    Chunks::new(state, head_bytes),
-                    Chunks::new(read, tokens * shape.values),
+                    Chunks::new(state, together * head_bytes),
+                    Chunks::new(read, together * read_floats),
                 );
                 let work = tokens * shape.state_floats();
                 self.compute
-                    .each_piece(work, pieces, |head, (state, read)| {
-                        for (place, out) in read.chunks_exact_mut(shape.values).enumerate() {
-                            step(first + place, head, state, out);
+                    .each_piece(work, pieces, |piece, (states, reads)| {
+                        let states = states.chunks_exact_mut(head_bytes);
+                        let heads = states.zip(reads.chunks_exact_mut(read_floats));
+                        for (head, (state, read)) in (piece * together..).zip(heads) {
+                            for (place, out) in read.chunks_exact_mut(shape.values).enumerate() {
+                                step(first + place, head, state, out);
+                            }
                         }
                     });
             }

@@ -105,7 +105,9 @@ impl Pass<'_> {
             let seen = columns.seen(token, self.place(positions[token]));
             let gate = &columns.rows[token * config.projected() + channels..][..channels];
             let kernels = compute.kernels;
-            kernels.short_conv(&weights.conv.taps, &seen[..shape.taps], gate, out);
+            let taps = weights.conv.taps(0..channels);
+            let taps = &taps[..shape.taps];
+            kernels.short_conv(taps, &seen[..shape.taps], Some(gate), out);
             kernels.quantize_act(format, out, encoded);
         });
         self.write_columns(layer, &columns, pages.storage);
