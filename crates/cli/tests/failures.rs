@@ -255,7 +255,12 @@ fn templates_that_raise_or_cannot_be_read() {
 fn more_memory_than_there_is() {
     let huge = ["run", "tale", "--ctx", "4294967295", "x"];
     fails(OUT_OF_MEMORY, &["4294967295", "--ctx"], &huge);
-    // The machine has it, but the process may not.
+}
+
+/// The machine has it, but the process may not.
+#[cfg(unix)]
+#[test]
+fn more_memory_than_the_process_may_have() {
     let program = env!("CARGO_BIN_EXE_strata");
     let mut limited = std::process::Command::new("sh");
     limited.args([
@@ -297,6 +302,8 @@ fn a_model_without_its_tokenizer_still_computes() {
     fails(BAD_MODEL, &["tokenizer"], &["run", model.path(), "x"]);
 }
 
+/// Windows lets nobody shorten a file that is in use.
+#[cfg(unix)]
 #[test]
 fn a_model_that_is_cut_short_while_it_runs_fails_alone() {
     let folder = TestFolder::new("cut-short");

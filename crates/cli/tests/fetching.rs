@@ -2,12 +2,8 @@
 
 use crate::loopback::Registry;
 use crate::program::server::{Server, TestFolder};
-use crate::program::{Run, command, tale};
-use nix::pty::openpty;
+use crate::program::{Run, no_such_file, tale};
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 
 /// A registry with the built-in model, which it tells what to be.
 fn registry() -> Registry {
@@ -72,7 +68,7 @@ fn paths_are_not_fetched() {
             let prompt: &[&str] = if command == "run" { &["Hi"] } else { &[] };
             let words = [&[command, path, "--insecure"], prompt].concat();
             let run = folder.strata(&words, "");
-            let missing = run.code == Some(1) && run.err.contains("No such file");
+            let missing = run.code == Some(1) && run.err.contains(&no_such_file(path));
             assert!(missing, "{words:?}: {:?} {}", run.code, run.err);
         }
     }
@@ -97,11 +93,13 @@ fn what_is_served_is_fetched_first_and_nothing_that_clients_name() {
     assert_eq!(registry.requests().len(), asked);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_terminal_is_shown_a_bar_for_the_weights_and_none_for_a_few_bytes() {
+    use std::{collections::BTreeSet, fs::File, io::Read};
     let (folder, registry) = (TestFolder::new("bars"), registry());
-    let pty = openpty(None, None).expect("a terminal");
-    let mut pull = command();
+    let pty = nix::pty::openpty(None, None).expect("a terminal");
+    let mut pull = crate::program::command();
     pull.args(["pull", "--insecure", &registry.name("me/teller")])
         .env("OLLAMA_MODELS", folder.store())
         .env("TERM", "xterm")

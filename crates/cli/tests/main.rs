@@ -1,6 +1,9 @@
 //! All tests of this crate from outside that need no process of their own: one program links faster than many.
 
+#[cfg(unix)]
+mod boots;
 mod charts;
+#[cfg(unix)]
 mod chat;
 mod convert;
 mod deploy;
@@ -18,10 +21,12 @@ mod learning;
 mod loopback;
 mod manners;
 mod ollama_requests;
+#[cfg(target_os = "linux")]
 mod packs;
 mod peers;
 mod program;
 mod quantize;
+#[cfg(unix)]
 mod readme;
 mod relay;
 mod same_bytes;

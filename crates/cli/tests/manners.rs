@@ -1,10 +1,7 @@
 //! The machine described, completions, manual pages, and no colours but on a terminal.
 
 use crate::program::{Scratch, command, finish, scratch, strata};
-use nix::pty::openpty;
 use serde_json::Value;
-use std::fs::File;
-use std::io::Read;
 
 /// The names of the commands that `--help` lists.
 fn commands() -> Vec<String> {
@@ -113,8 +110,10 @@ fn what_is_no_terminal_gets_no_colours() {
 }
 
 /// What a terminal is sent.
+#[cfg(unix)]
 fn at_a_terminal(arguments: &[&str], no_color: Option<&str>) -> String {
-    let pty = openpty(None, None).expect("a terminal");
+    use std::{fs::File, io::Read};
+    let pty = nix::pty::openpty(None, None).expect("a terminal");
     let slave = || pty.slave.try_clone().expect("a handle");
     let mut run = command();
     run.args(arguments)
@@ -135,6 +134,7 @@ fn at_a_terminal(arguments: &[&str], no_color: Option<&str>) -> String {
     String::from_utf8_lossy(&seen).into_owned()
 }
 
+#[cfg(unix)]
 #[test]
 fn a_terminal_gets_colours_unless_the_user_says_no() {
     let colours = "\u{1b}[";

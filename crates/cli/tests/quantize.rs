@@ -22,7 +22,10 @@ fn json(arguments: &[&str]) -> Value {
 
 /// Quantizes into a file of its own.
 fn quantize(source: &str, ty: &str, more: &[&str]) -> Scratch {
-    let name: String = more.iter().map(|s| s.replace(['/', '='], "_")).collect();
+    let name: String = more
+        .iter()
+        .map(|s| s.replace(['/', '\\', ':', '='], "_"))
+        .collect();
     let out = Scratch(scratch(&format!(
         "{ty}{}.gguf",
         &name[..name.len().min(60)]

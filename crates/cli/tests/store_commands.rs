@@ -1,6 +1,6 @@
 //! The commands of the store, through the program.
 
-use crate::program::{Run, command, finish, tale};
+use crate::program::{Run, command, finish, scratch, tale};
 use std::path::Path;
 
 fn strata(store: &Path, words: &[&str]) -> Run {
@@ -11,7 +11,7 @@ fn strata(store: &Path, words: &[&str]) -> Run {
 
 #[test]
 fn a_model_is_made_listed_shown_copied_run_and_removed() {
-    let folder = std::env::temp_dir().join(format!("strata-store-commands-{}", std::process::id()));
+    let folder = scratch("store-commands");
     let store = folder.join("models");
     std::fs::create_dir_all(&folder).unwrap();
     let modelfile = folder.join("Modelfile");
@@ -63,13 +63,17 @@ fn a_model_is_made_listed_shown_copied_run_and_removed() {
     assert_eq!(by_name, by_path);
 
     // What other programs keep is shown with where it is, and never touched.
-    let kept = folder.join("hub/models--u--r/snapshots/abc/r-Q4_0.gguf");
+    let names = ["hub", "models--u--r", "snapshots", "abc", "r-Q4_0.gguf"];
+    let kept = names
+        .iter()
+        .fold(folder.clone(), |path, name| path.join(name));
     std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
     std::fs::write(&kept, b"bytes").unwrap();
     let mut all = command();
     all.env("OLLAMA_MODELS", &store)
         .env("HF_HUB_CACHE", folder.join("hub"))
-        .env("HOME", &folder);
+        .env("HOME", &folder)
+        .env("USERPROFILE", &folder);
     all.args(["list", "--all"]);
     let all = finish(all).text();
     assert!(
@@ -86,7 +90,7 @@ fn a_model_is_made_listed_shown_copied_run_and_removed() {
 
 #[test]
 fn the_built_in_model_is_one_of_them() {
-    let place = std::env::temp_dir().join(format!("strata-built-in-{}", std::process::id()));
+    let place = scratch("built-in");
     let store = place.join("models");
     std::fs::create_dir_all(&place).unwrap();
     let show = |model: &str| strata(&store, &["show", model]).text();
@@ -142,7 +146,7 @@ fn the_built_in_model_is_one_of_them() {
 
 #[test]
 fn what_cannot_be_done_is_said_in_a_sentence() {
-    let store = std::env::temp_dir().join("strata-no-such-store");
+    let store = scratch("no-such-store");
     for (words, code, expected) in [
         (
             &["show", "nothing"][..],
@@ -179,7 +183,7 @@ fn says(store: &Path, model: &str, more: &[&str]) -> String {
 
 #[test]
 fn a_hugging_face_folder_becomes_a_model() {
-    let place = std::env::temp_dir().join(format!("strata-folder-{}", std::process::id()));
+    let place = scratch("folder");
     let store = place.join("models");
     std::fs::create_dir_all(&place).unwrap();
     let modelfile = place.join("Modelfile");
@@ -290,7 +294,7 @@ fn hub(folder: String) -> String {
 
 #[test]
 fn a_checkpoint_of_the_hub_is_pulled_and_converted() {
-    let place = std::env::temp_dir().join(format!("strata-hub-{}", std::process::id()));
+    let place = scratch("hub");
     let host = hub(folder());
     let mut pull = command();
     pull.env("OLLAMA_MODELS", &place).env("HF_ENDPOINT", &host);

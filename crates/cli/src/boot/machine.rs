@@ -327,6 +327,7 @@ mod tests {
     }
 
     /// A machine whose KVM starts no instruction says nothing and does not end.
+    #[cfg(unix)]
     #[test]
     fn a_guest_that_stands_still_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();

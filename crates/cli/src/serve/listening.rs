@@ -117,12 +117,12 @@ pub(crate) fn answer(
     tls: bool,
 ) -> Result<(), Failure> {
     let bound = bound.map_err(|error| {
-        let said = error.to_string();
-        let said = said
-            .split(" (os error")
-            .next()
-            .unwrap_or(&said)
-            .to_lowercase();
+        let said = match error.kind() {
+            // Windows says it in a sentence that few understand.
+            std::io::ErrorKind::AddrInUse => "address already in use".into(),
+            _ => error.to_string().to_lowercase(),
+        };
+        let said = said.split(" (os error").next().unwrap_or(&said);
         let sentence = format_args!("cannot listen on {address}: {said}");
         Failure::new(Kind::Failed, sentence)
             .hint("another program may be using the port; choose another with --port")

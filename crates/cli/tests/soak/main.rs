@@ -3,6 +3,7 @@
 //!
 //! `cargo xtask soak serve` runs it for longer, with more clients. The variables are STRATA_SOAK_SECONDS,
 //! STRATA_SOAK_CLIENTS, and STRATA_SOAK_STRICT for limits that only an otherwise idle machine can keep.
+#![cfg(target_os = "linux")]
 
 mod client;
 mod hostile;
