@@ -426,7 +426,7 @@ def packed(x):
 
 # Cases whose eyes `strata convert` writes.
 FOLDERS = ["gemma3", "qwen2vl", "qwen2.5vl", "mistral3", "qwen3vl", "gemma4", "gemma4-small", "llama4", "llava", "llava-next",
-           "idefics3", "internvl", "pixtral"]
+           "idefics3", "internvl", "pixtral", "minicpmv"]
 
 
 def save(model, folder):
@@ -434,11 +434,11 @@ def save(model, folder):
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    config = model.config.to_dict()
+    config = families.minicpmv_config(model) if isinstance(model, families.MiniCPMV) else model.config.to_dict()
     config["architectures"] = [type(model).__name__]
     kept = ("architectures", "vision_config", "text_config", "mm_tokens_per_image", "spatial_merge_size", "model_type",
             "vision_feature_layer", "vision_feature_select_strategy", "image_grid_pinpoints", "scale_factor",
-            "downsample_ratio")
+            "downsample_ratio", "version", "query_num", "image_size", "slice_config")
     config = {key: config[key] for key in kept if key in config}
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     processor = {"image_mean": MEAN, "image_std": STD}
@@ -446,7 +446,7 @@ def save(model, folder):
         processor["max_soft_tokens"] = 16
     (folder / "preprocessor_config.json").write_text(json.dumps(processor) + "\n")
     state = {key: x.contiguous() for key, x in model.state_dict().items()
-             if not ("language_model" in key or "text_model" in key or key.startswith("lm_head") or "inv_freq" in key)}
+             if not ("language_model" in key or key.startswith("llm.") or "text_model" in key or key.startswith("lm_head") or "inv_freq" in key)}
     save_file(state, folder / "model.safetensors")
 
 

@@ -188,6 +188,13 @@ class MiniCPMV(nn.Module):
         self.config.text_config = config
 
 
+def minicpmv_config(model):
+    """What a published config has beside its text model's sizes, which are not in a map of their own."""
+    vision = model.vpm.config.to_dict() | {"model_type": "siglip"}
+    return {"model_type": "minicpmv", "version": 2.6, "query_num": 8, "image_size": 12, "vision_config": vision,
+            "slice_config": {"max_slice_nums": 9, "patch_size": PATCH, "model_type": "minicpmv"}}
+
+
 def minicpmv_results(model, pixels, tokens):
     rows, columns = pixels.shape[1] // PATCH, pixels.shape[2] // PATCH
     with torch.no_grad():

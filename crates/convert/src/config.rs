@@ -11,6 +11,7 @@ use strata_weights::gguf::Name;
 use crate::ctc;
 use crate::error::ConvertError;
 use crate::family::{self, Family, When};
+use crate::minicpmv;
 use crate::text_models;
 
 /// The most bytes of a `config.json`; the largest published ones have about a hundred thousand.
@@ -76,6 +77,9 @@ impl HfConfig {
         // Models that also see keep what the text model has in a map of its own, and some things outside it.
         if let Some(Value::Object(text)) = map.remove("text_config") {
             map.extend(text);
+        }
+        if class == minicpmv::CLASS {
+            minicpmv::name_text_model(&mut map)?;
         }
         let inside = text_models::inside(&class, &mut map);
         // MPT and DBRX have the numbers of attention and networks in maps of their own.

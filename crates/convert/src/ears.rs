@@ -10,11 +10,11 @@ use strata_weights::gguf::{Builder, Name};
 
 use crate::config::HfConfig;
 use crate::error::ConvertError;
-use crate::eyes::{Rule, Way};
+use crate::eyes::Rule;
 use crate::mix::Mix;
 use crate::names::{full_name, numbers};
 use crate::plan::Plan;
-use crate::projector::planned;
+use crate::ways::{Way, planned};
 
 /// A class, and `clip.projector_type`.
 const CLASSES: &[(&str, &str)] = &[

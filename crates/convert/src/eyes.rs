@@ -1,23 +1,7 @@
 //! Kinds of eyes as data: which tensors of a checkpoint are theirs, and what llama.cpp calls those.
 
-/// How a tensor is changed on the way.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    /// Not at all.
-    Same,
-    /// One is added to its elements.
-    PlusOne,
-    /// Rows of heads from halves to pairs.
-    Pairs,
-    /// A convolution over two frames, each of which becomes a tensor.
-    Frames,
-    /// A matrix over patches whose colors are innermost, which becomes a convolution.
-    Colors,
-    /// A vector behind dimensions of one.
-    Vectors,
-    /// A bias that becomes a column.
-    Column,
-}
+use crate::minicpmv;
+use crate::ways::Way;
 
 /// A name in the checkpoint, without what is in front of it and without `.weight` or `.bias`, and the one in GGUF.
 pub(crate) type Rule = (&'static str, &'static str, Way);
@@ -460,6 +444,15 @@ pub(crate) const ALL: &[Eyes] = &[
         rules: &[INTERN],
         activation: Some("clip.use_gelu"),
         colors: IMAGENET,
+        epsilon: 1e-6,
+        tower: None,
+    },
+    Eyes {
+        classes: &[minicpmv::CLASS],
+        projector: "resampler",
+        rules: &[SIGLIP, minicpmv::RESAMPLER],
+        activation: Some("clip.use_gelu"),
+        colors: HALF,
         epsilon: 1e-6,
         tower: None,
     },

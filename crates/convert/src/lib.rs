@@ -30,6 +30,7 @@ mod lora;
 #[cfg(feature = "std")]
 mod lora_folder;
 mod metadata;
+mod minicpmv;
 mod mix;
 mod mixed_layers;
 mod names;
@@ -46,6 +47,7 @@ mod speech;
 mod states;
 mod tensor_plan;
 mod text_models;
+mod ways;
 mod write;
 
 pub use config::HfConfig;

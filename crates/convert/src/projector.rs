@@ -2,25 +2,29 @@
 //! llama.cpp's converter.
 
 use alloc::string::String;
-use alloc::vec;
 use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
-use strata_quant::GgmlType;
+use strata_weights::CheckpointTensor;
 use strata_weights::gguf::{Builder, Name};
-use strata_weights::{CheckpointTensor, Dtype};
 
 use crate::config::{HfConfig, bad};
 use crate::error::ConvertError;
-use crate::eyes::{ALL, Eyes, Way};
+use crate::eyes::{ALL, Eyes};
+use crate::minicpmv;
 use crate::mix::Mix;
 use crate::names::{full_name, numbers};
-use crate::plan::{Plan, PlannedTensor};
-use crate::row_order::RowOrder;
-use crate::tensor_plan::{Edit, Make, View};
+use crate::plan::Plan;
+use crate::ways::{Way, planned};
 
 /// What checkpoints put in front of the names of a tower's tensors.
-const PREFIXES: &[&str] = &["model.", "vision_tower.", "vision_model.", "visual."];
+const PREFIXES: &[&str] = &[
+    "model.",
+    "vision_tower.",
+    "vision_model.",
+    "visual.",
+    "vpm.",
+];
 
 /// Where a checkpoint's names belong to its eyes.
 const SEEING: &[&str] = &[
@@ -31,6 +35,8 @@ const SEEING: &[&str] = &[
     "embed_vision.",
     "connector.",
     "image_newline",
+    "vpm.",
+    "resampler.",
 ];
 
 /// What the names of tensors end with.
@@ -57,8 +63,8 @@ impl Eyes {
         {
             short = rest;
         }
-        // SigLIP's own way of pooling patches.
-        if short.starts_with("head.") {
+        // SigLIP's own way of pooling patches, and places that are computed.
+        if short.starts_with("head.") || short == "resampler.pos_embed" {
             return Ok(None);
         }
         let rules = || self.rules.iter().flat_map(|rules| rules.iter());
@@ -265,7 +271,12 @@ impl Eyes {
         let key = |name: &str| alloc::format!("clip.vision.{name}");
         let patch = sizes.size(&["patch_size"])?;
         // Qwen's towers read images of any size.
-        let side = sizes.optional(&["image_size"]).unwrap_or(40 * patch);
+        let side = match self.projector {
+            // That of slices; the tower's own is the side of its places' table.
+            "resampler" => config.u32(&["image_size"])?,
+            _ => sizes.optional(&["image_size"]),
+        };
+        let side = side.unwrap_or(40 * patch);
         let width: &[&'static str] = &["embed_dim", "hidden_size"];
         builder.set(&key("image_size"), side)?;
         builder.set(&key("patch_size"), patch)?;
@@ -314,6 +325,7 @@ impl Eyes {
                 }
             }
             "mlp" => llava(builder, config)?,
+            "resampler" => minicpmv::describe(builder, config)?,
             "idefics3" => {
                 let side = config.u32(&["scale_factor"])?.unwrap_or(2);
                 builder.set(&key("projector.scale_factor"), side)?;
@@ -384,100 +396,4 @@ fn llava(builder: &mut Builder, config: &HfConfig) -> Result<(), ConvertError> {
         builder.set("clip.vision.mm_patch_merge_type", "spatial_unpad")?;
     }
     Ok(())
-}
-
-/// A tensor's place in the file, or two for the frames of a convolution.
-pub(crate) fn planned(
-    tensor: &CheckpointTensor<'_>,
-    source: usize,
-    name: String,
-    (way, heads): (Way, u32),
-) -> Result<Vec<PlannedTensor>, ConvertError> {
-    let shape = || ConvertError::Shape {
-        tensor: Name::new(&tensor.name),
-    };
-    let matrix = tensor.shape.len() == 2 && !name.contains("position");
-    let ty = match tensor.dtype {
-        Dtype::F32 | Dtype::F64 => GgmlType::F32,
-        _ if matrix => GgmlType::F16,
-        _ => GgmlType::F32,
-    };
-    let mut dims: Vec<u64> = tensor.shape.iter().rev().copied().collect();
-    if dims.is_empty() {
-        dims.push(1);
-    }
-    let make = |order, edit| Make::Rows {
-        sources: vec![source],
-        view: View::AS_IS,
-        order,
-        columns: RowOrder::Same,
-        edit,
-    };
-    let one = |name, dims, order, edit| PlannedTensor {
-        name,
-        ty,
-        dims,
-        make: make(order, edit),
-    };
-    Ok(match (way, &tensor.shape[..]) {
-        (Way::Frames, &[width, channels, 2, height, columns]) => {
-            let dims = vec![columns, height, channels, width];
-            let items = width.saturating_mul(channels) as usize;
-            let height = height as usize;
-            let names = [name.clone(), name + ".1"];
-            let frames = names.into_iter().enumerate().map(|(frame, name)| {
-                let order = RowOrder::Parts {
-                    items,
-                    item: 2 * height,
-                    parts: [(frame * height, height), (0, 0), (0, 0)],
-                };
-                one(name, dims.clone(), order, Edit::Nothing)
-            });
-            frames.collect()
-        }
-        // A bias.
-        (Way::Frames, &[_]) => vec![one(name, dims, RowOrder::Same, Edit::Nothing)],
-        (Way::Frames, _) => return Err(shape()),
-        (Way::Colors, &[width, columns]) => {
-            let pixels = columns / 3;
-            let side = pixels.isqrt();
-            if side == 0 || 3 * side * side != columns {
-                return Err(shape());
-            }
-            let mut patches = one(
-                name,
-                vec![side, side, 3, width],
-                RowOrder::Same,
-                Edit::Nothing,
-            );
-            if let Make::Rows { columns, .. } = &mut patches.make {
-                *columns = RowOrder::Parts {
-                    items: pixels as usize,
-                    item: 3,
-                    parts: [(0, 1), (1, 1), (2, 1)],
-                };
-            }
-            vec![patches]
-        }
-        (Way::Colors, _) => return Err(shape()),
-        (Way::Vectors, &[1, 1, width]) => {
-            vec![one(name, vec![width], RowOrder::Same, Edit::Nothing)]
-        }
-        (Way::Vectors, &[1, count, width]) => {
-            vec![one(name, vec![width, count], RowOrder::Same, Edit::Nothing)]
-        }
-        (Way::Vectors, _) => return Err(shape()),
-        (Way::Column, &[count]) => {
-            vec![one(name, vec![1, count], RowOrder::Same, Edit::Nothing)]
-        }
-        (Way::Pairs, &[rows, _]) => {
-            let size = (rows as usize).checked_div(heads as usize).unwrap_or(0);
-            if size == 0 || !size.is_multiple_of(2) || size * heads as usize != rows as usize {
-                return Err(shape());
-            }
-            vec![one(name, dims, RowOrder::Pairs { size }, Edit::Nothing)]
-        }
-        (Way::PlusOne, _) => vec![one(name, dims, RowOrder::Same, Edit::PlusOne)],
-        _ => vec![one(name, dims, RowOrder::Same, Edit::Nothing)],
-    })
 }

@@ -50,7 +50,7 @@ impl View {
         columns: None,
     };
 
-    fn turned(item_rows: u64) -> Self {
+    pub(crate) fn turned(item_rows: u64) -> Self {
         Self {
             item_rows: Some(item_rows as usize),
             ..Self::AS_IS

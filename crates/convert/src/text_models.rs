@@ -1,5 +1,6 @@
 //! Text models inside of models that also see or hear, where the config names the text model itself.
 
+use crate::minicpmv;
 use alloc::string::String;
 use serde_json::{Map, Value};
 
@@ -9,6 +10,7 @@ const HOLDERS: &[&str] = &[
     "InternVLForConditionalGeneration",
     "LlavaForConditionalGeneration",
     "LlavaNextForConditionalGeneration",
+    minicpmv::CLASS,
     "Qwen2AudioForConditionalGeneration",
     "SmolVLMForConditionalGeneration",
     "VoxtralForConditionalGeneration",

@@ -337,6 +337,7 @@ pub(crate) const CLASSIFIER: &[Rule] = &[same("score", "cls.output")];
 /// What checkpoints put in front of the names of a model's tensors.
 pub(crate) const PREFIXES: &[&str] = &[
     "language_model.",
+    "llm.",
     "model.",
     "transformer.",
     "gpt_neox.",
@@ -357,6 +358,8 @@ pub(crate) const VISION: &[&str] = &[
     "connector.",
     "image_newline",
     "audio_tower.",
+    "vpm.",
+    "resampler.",
     "mtp.",
 ];
 
