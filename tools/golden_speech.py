@@ -4,7 +4,10 @@
     python tools/golden_speech.py --out crates/model/tests/golden_speech --folder crates/convert/tests/ears/whisper
 
 `whisper.gguf` has Strata's keys and tensors (docs/speech.md). `whisper.json` has a window, tokens and their logits.
-`decoding.json` has a longer spectrogram with the segments that `generate` finds in it. The folder is what Hugging Face
+`decoding.json` has a longer spectrogram with the segments that `generate` finds in it, and what it does with windows that
+read badly: which it tries again at higher temperatures, and which it leaves out. Its random numbers are made as Strata makes
+them, and in two points it is given the rules of Whisper's authors, from which it differs: texts, not the bytes of token
+numbers, are compressed, and the mean of a text that was cut off counts its end. The folder is what Hugging Face
 would have, `whisper.bin` in it what whisper.cpp's converter would write.
 """
 
@@ -12,6 +15,7 @@ import argparse
 import base64
 import json
 import struct
+import zlib
 from pathlib import Path
 
 import gguf
@@ -20,6 +24,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import GenerationConfig, WhisperConfig, WhisperForConditionalGeneration
+from transformers.generation.utils import GenerationMixin
 
 WIDTH, FFN, HEADS, BANDS, AUDIO, TEXT = 16, 24, 2, 8, 50, 32
 LANGUAGES = ["en", "zh", "de", "fr"]
@@ -39,6 +44,11 @@ ID = {token: i for i, token in enumerate(PLAIN + SPECIALS + STAMPS)}
 VOCAB = len(ID)
 SUPPRESS = [ID["#"], ID["$"], ID["<|startofprev|>"], ID["<|startoflm|>"], ID["<|translate|>"], ID["<|transcribe|>"],
             ID["<|nospeech|>"], ID["<|startoftranscript|>"]]
+
+
+# The most compression, the least mean, and what is silence: those of Whisper's authors, and others that some texts of this
+# model fail at low temperatures alone, or at all.
+FALLBACK = [(2.4, -1.0, 0.6), (1.5, -9.0, 0.6), (0.7, -9.0, 0.6), (2.4, -0.8, 0.001)]
 
 
 def model():
@@ -206,12 +216,90 @@ def decoded(made, mel, **options):
     with torch.no_grad():
         out = made.generate(
             torch.tensor(mel[None]), return_timestamps=True, return_segments=True, max_new_tokens=12,
-            temperature=0.0, **options)
+            **{"temperature": 0.0, **options})
     segments = []
     for segment in out["segments"][0]:
         tokens = [int(t) for t in segment["tokens"] if t < ID["<|endoftext|>"]]
         segments.append({"start": float(segment["start"]), "end": float(segment["end"]), "tokens": tokens})
     return segments
+
+
+class Numbers:
+    """Strata's random numbers: splitmix64, begun anew for each window and temperature."""
+
+    def __init__(self):
+        self.seek = self.state = 0
+
+    def begin(self, temperature):
+        self.state = self.seek ^ struct.unpack("<I", struct.pack("<f", temperature))[0]
+
+    def uniform(self):
+        mask = (1 << 64) - 1
+        self.state = (self.state + 0x9E3779B97F4A7C15) & mask
+        x = self.state
+        x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ x >> 27) * 0x94D049BB133111EB) & mask
+        return ((x ^ x >> 31) >> 11) / (1 << 53)
+
+    def draw(self, shares, num_samples):
+        assert shares.shape[0] == num_samples == 1
+        sums = np.cumsum(shares[0].double().numpy())
+        return torch.tensor([[int(np.searchsorted(sums, self.uniform() * sums[-1], side="right"))]])
+
+
+def written(tokens):
+    """What is written, without stamps and other special tokens."""
+    decode = letters()
+    plain = bytes(decode[c] for t in tokens if t < len(PLAIN) for c in PLAIN[t])
+    return plain.decode("utf-8", "replace").encode()
+
+
+def compression(tokens, _vocabulary):
+    text = written(tokens.tolist())
+    return len(text) / len(zlib.compress(text))
+
+
+def with_fallback(made, mel, thresholds):
+    """Segments, and of each window where it begins, its tries (temperature, mean, compression), and whether it is left out."""
+    numbers, windows = Numbers(), []
+    generate, fallback = GenerationMixin.generate, made.generate_with_fallback
+    needs, mean, multinomial = made._need_fallback, made._retrieve_avg_logprobs, torch.multinomial
+
+    def begin(self, *given, generation_config, **rest):
+        generation_config.top_k = 0
+        numbers.begin(generation_config.temperature if generation_config.do_sample else 0.0)
+        return generate(self, *given, generation_config=generation_config, **rest)
+
+    def window(**given):
+        numbers.seek = int(given["seek"][0])
+        windows.append({"seek": numbers.seek, "tries": []})
+        return fallback(**given)
+
+    def averaged(scores, tokens, temperature):
+        cut_off = int(tokens[-1]) != ID["<|endoftext|>"]
+        # It may be longer than what is new.
+        count = min(len(tokens), len(scores))
+        found = mean(scores, tokens, temperature) * count / (count + cut_off)
+        windows[-1]["mean"] = float(found)
+        return found
+
+    def decide(sequence, outputs, index, processors, config, vocabulary, temperature):
+        again, silent = needs(sequence, outputs, index, processors, config, vocabulary, temperature)
+        detector = next(p for p in processors if type(p).__name__ == "WhisperNoSpeechDetection")
+        windows[-1]["tries"].append([temperature, windows[-1].pop("mean"), compression(sequence, vocabulary)])
+        windows[-1] |= {"no_speech": float(detector.no_speech_prob[index]), "silent": silent}
+        return again, silent
+
+    GenerationMixin.generate, torch.multinomial = begin, numbers.draw
+    made.generate_with_fallback, made._need_fallback = window, decide
+    made._retrieve_avg_logprobs, made._retrieve_compression_ratio = averaged, compression
+    try:
+        segments = decoded(made, mel, temperature=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0), language="en", task="transcribe", **thresholds)
+    finally:
+        GenerationMixin.generate, torch.multinomial = generate, multinomial
+        for name in ("generate_with_fallback", "_need_fallback", "_retrieve_avg_logprobs", "_retrieve_compression_ratio"):
+            delattr(made, name)
+    return {"thresholds": thresholds, "segments": segments, "windows": windows}
 
 
 def main():
@@ -246,8 +334,16 @@ def main():
             {"task": "transcribe"},
         ]
     ]
+    fallback = [
+        with_fallback(made, mel, dict(zip(("compression_ratio_threshold", "logprob_threshold", "no_speech_threshold"), limits)))
+        for limits in FALLBACK
+    ]
     with (options.out / "decoding.json").open("w") as out:
-        json.dump({"mel_f32_le_base64": text(mel.T), "language": language, "cases": cases}, out)
+        json.dump({"mel_f32_le_base64": text(mel.T), "language": language, "cases": cases, "fallback": fallback}, out)
+    for case in fallback:
+        print(json.dumps(case["thresholds"]))
+        for window in case["windows"]:
+            print("  ", json.dumps(window))
     print(VOCAB, [[(round(s["start"], 2), round(s["end"], 2), len(s["tokens"])) for s in c["segments"]] for c in cases])
 
 

@@ -28,10 +28,8 @@ fn base64(text: &str) -> Vec<u8> {
     out
 }
 
-#[test]
-fn segments_are_those_of_transformers() {
-    let opened = Transcriber::open(golden("whisper.gguf"), Some(2)).unwrap();
-    let transcriber = opened.whisper().unwrap();
+/// What `generate` was given, and what it found.
+fn decoding() -> (Value, Spectrogram) {
     let file = std::fs::read(golden("decoding.json")).unwrap();
     let file: Value = serde_json::from_slice(&file).unwrap();
     let bytes = base64(file["mel_f32_le_base64"].as_str().unwrap());
@@ -42,6 +40,55 @@ fn segments_are_those_of_transformers() {
             .collect(),
         bands: 8,
     };
+    (file, mel)
+}
+
+/// A transcript, and the seconds that were read after each window.
+fn read(
+    ears: &WhisperEars,
+    mel: &Spectrogram,
+    asked: &Transcribe,
+    how: How,
+) -> (Transcript, Vec<f64>) {
+    let size = (mel.frames(), mel.frames() as f64 * FRAME);
+    let mut ends = Vec::new();
+    let reading = Reading::new(ears, asked, how).unwrap();
+    let found = ears.read_all(mel, size, reading, &mut |event| {
+        if let Hearing::Progress(seconds, _) = event {
+            ends.push(seconds);
+        }
+        ControlFlow::Continue(())
+    });
+    (found.unwrap(), ends)
+}
+
+/// Compares stamps and text; other special tokens are not compared.
+fn assert_segments(ears: &WhisperEars, found: &[Segment], expected: &Value, what: &Value) {
+    let expected = expected.as_array().unwrap();
+    let shown: Vec<_> = found.iter().map(|s| (s.start, s.end)).collect();
+    assert_eq!(found.len(), expected.len(), "{what}: {shown:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        let text = found.tokens.iter().filter(|&&id| id < ears.tokens.end);
+        let text: Vec<u64> = text.map(|&token| u64::from(token)).collect();
+        let tokens = expected["tokens"].as_array().unwrap().iter();
+        let tokens: Vec<u64> = tokens.map(|t| t.as_u64().unwrap()).collect();
+        assert_eq!(text, tokens, "{what}");
+        assert_near(what, &expected["start"], found.start, 1e-6);
+        assert_near(what, &expected["end"], found.end, 1e-6);
+    }
+}
+
+fn assert_near(what: &Value, expected: &Value, found: f64, most: f64) {
+    let expected = expected.as_f64().unwrap();
+    let apart = (found - expected).abs();
+    assert!(apart < most, "{what}: {found}, expected {expected}");
+}
+
+#[test]
+fn segments_are_those_of_transformers() {
+    let opened = Transcriber::open(golden("whisper.gguf"), Some(2)).unwrap();
+    let transcriber = opened.whisper().unwrap();
+    let (file, mel) = decoding();
     let heard = transcriber.turn(|compute| transcriber.model.hear(compute, &mel.window(0, 100)));
     let language = transcriber.detect(&heard.unwrap()).unwrap();
     assert_eq!(u64::from(language.1), file["language"].as_u64().unwrap());
@@ -55,50 +102,68 @@ fn segments_are_those_of_transformers() {
         };
         let how = How {
             prompted: options["condition_on_prev_tokens"] == true,
-            careful: false,
+            thresholds: None,
             most: Some(12),
         };
-        let reading = Reading::new(transcriber, &request, how).unwrap();
-        let size = (mel.frames(), mel.frames() as f64 * FRAME);
-        let mut windows = Vec::new();
-        let found = transcriber.read_all(&mel, size, reading, &mut |event| {
-            if let Hearing::Progress(seconds, _) = event {
-                windows.push(seconds);
-            }
-            ControlFlow::Continue(())
-        });
-        let found = found.unwrap();
-        cut_at_stamps += windows
-            .iter()
-            .filter(|seconds| seconds.fract() != 0.0)
-            .count();
-        let plain = |tokens: &[u32]| -> Vec<u64> {
-            let text = tokens
-                .iter()
-                .filter(|&&token| token < transcriber.tokens.end);
-            text.map(|&token| u64::from(token)).collect()
-        };
-        let expected = case["segments"].as_array().unwrap();
-        let shown: Vec<_> = found.segments.iter().map(|s| (s.start, s.end)).collect();
-        assert_eq!(found.segments.len(), expected.len(), "{options}: {shown:?}");
-        for (found, expected) in found.segments.iter().zip(expected) {
-            let tokens = expected["tokens"].as_array().unwrap().iter();
-            let tokens: Vec<u64> = tokens.map(|t| t.as_u64().unwrap()).collect();
-            assert_eq!(plain(&found.tokens), tokens, "{options}");
-            let near = |name: &str, found: f64| {
-                let expected = expected[name].as_f64().unwrap();
-                assert!(
-                    (found - expected).abs() < 1e-6,
-                    "{options}: {name} {found} {expected}"
-                );
-            };
-            near("start", found.start);
-            near("end", found.end);
-        }
+        let (found, ends) = read(transcriber, &mel, &request, how);
+        let stamped = ends.iter().filter(|seconds| seconds.fract() != 0.0);
+        cut_at_stamps += stamped.count();
+        assert_segments(transcriber, &found.segments, &case["segments"], options);
     }
     assert!(
         cut_at_stamps > 3,
         "windows that begin at a stamp: {cut_at_stamps}"
+    );
+}
+
+#[test]
+fn windows_that_read_badly_are_tried_again_as_transformers_does() {
+    let opened = Transcriber::open(golden("whisper.gguf"), Some(2)).unwrap();
+    let transcriber = opened.whisper().unwrap();
+    let (file, mel) = decoding();
+    let asked = Transcribe {
+        language: Some("en".into()),
+        ..Transcribe::default()
+    };
+    let (mut tried, mut silent) = (Vec::new(), 0);
+    for case in file["fallback"].as_array().unwrap() {
+        let limits = &case["thresholds"];
+        let limit = |name: &str| limits[format!("{name}_threshold")].as_f64().unwrap() as f32;
+        let how = How {
+            prompted: false,
+            thresholds: Some(Thresholds {
+                most_compression: limit("compression_ratio"),
+                least_logprob: limit("logprob"),
+                silence: limit("no_speech"),
+            }),
+            most: Some(12),
+        };
+        let (found, ends) = read(transcriber, &mel, &asked, how);
+        assert_segments(transcriber, &found.segments, &case["segments"], limits);
+        let windows = case["windows"].as_array().unwrap();
+        assert_eq!(ends.len(), windows.len(), "{limits}");
+        for (before, window) in [&0.0].into_iter().chain(&ends).zip(windows) {
+            let seek = window["seek"].as_f64().unwrap();
+            assert_near(window, &window["seek"], before / FRAME, 1e-6);
+            let tries = window["tries"].as_array().unwrap();
+            let last = tries.last().unwrap();
+            tried.push(tries.len());
+            let is_silent = window["silent"] == true;
+            silent += usize::from(is_silent);
+            let segments = found.segments.iter();
+            for segment in segments.filter(|segment| segment.seek as f64 == seek) {
+                assert!(!is_silent, "{window}");
+                assert_near(window, &last[0], segment.temperature.into(), 1e-6);
+                assert_near(window, &last[1], segment.mean_logprob.into(), 1e-4);
+                assert_near(window, &last[2], segment.compression.into(), 1e-6);
+                assert_near(window, &window["no_speech"], segment.no_speech.into(), 1e-6);
+            }
+        }
+    }
+    let some = |tries: core::ops::Range<usize>| tried.iter().any(|it| tries.contains(it));
+    assert!(
+        some(1..2) && some(2..6) && some(6..7) && silent > 0,
+        "{tried:?} {silent}"
     );
 }
 

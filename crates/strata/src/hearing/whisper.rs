@@ -6,7 +6,7 @@
 
 use super::segments::{self, STAMP_FRAMES};
 use super::tokens::SpeechTokens;
-use super::window::{WindowRequest, bad_input};
+use super::window::{Thresholds, WindowRequest, bad_input};
 use super::{Hearing, SpeechFacts, languages, words};
 use crate::error::Error;
 use crate::load::{Machine, bad_model};
@@ -169,8 +169,8 @@ struct Reading<'a> {
 struct How {
     /// Whether the text before a window is its prompt.
     prompted: bool,
-    /// Whether windows that read badly are tried again, and silent ones left out.
-    careful: bool,
+    /// What windows are tried again, and which are left out because they are silent; none where neither is done.
+    thresholds: Option<Thresholds>,
     /// The most tokens of a window; half of the positions where none is given.
     most: Option<usize>,
 }
@@ -179,7 +179,7 @@ impl Default for How {
     fn default() -> Self {
         Self {
             prompted: true,
-            careful: true,
+            thresholds: Some(Thresholds::AUTHORS),
             most: None,
         }
     }
@@ -250,12 +250,13 @@ impl<'a> Reading<'a> {
                 stamps: true,
                 temperature: self.request.temperature,
                 most: self.how.most.unwrap_or(config.text_positions / 2).min(room),
-                careful: self.how.careful,
+                thresholds: self.how.thresholds,
                 seed: seek as u64,
             },
         )?;
         transcript.tokens += found.tokens.len();
-        if self.how.careful && found.is_silent() {
+        let thresholds = self.how.thresholds;
+        if thresholds.is_some_and(|it| it.is_silent(&found)) {
             return Ok(size);
         }
         let (pieces, next) = segments::cut(tokens, &found.tokens, size);

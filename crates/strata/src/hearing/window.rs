@@ -7,12 +7,41 @@ use strata_model::{Compute, Heard, WhisperError, WhisperState};
 
 /// Temperatures that are tried one after the other.
 const TEMPERATURES: [f32; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
-/// Text that shrinks more repeats itself.
-const MOST_COMPRESSION: f32 = 2.4;
-/// Text below this mean is a guess.
-const LEAST_LOGPROB: f32 = -1.0;
-/// A window is silent above this, if its text is a guess.
-const SILENCE: f32 = 0.6;
+
+/// What text reads badly.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Thresholds {
+    /// Text that shrinks more repeats itself.
+    pub(super) most_compression: f32,
+    /// Text below this mean is a guess.
+    pub(super) least_logprob: f32,
+    /// A window is silent above this, if its text is a guess.
+    pub(super) silence: f32,
+}
+
+impl Thresholds {
+    /// Those of Whisper's authors.
+    pub(super) const AUTHORS: Self = Self {
+        most_compression: 2.4,
+        least_logprob: -1.0,
+        silence: 0.6,
+    };
+
+    /// Whether a text is to be tried again.
+    fn reads_badly(&self, found: &WindowText) -> bool {
+        // Silence need not be tried again.
+        (found.compression > self.most_compression || self.is_guess(found))
+            && !self.is_silent(found)
+    }
+
+    pub(super) fn is_silent(&self, found: &WindowText) -> bool {
+        found.no_speech > self.silence && self.is_guess(found)
+    }
+
+    fn is_guess(&self, found: &WindowText) -> bool {
+        found.mean_logprob < self.least_logprob
+    }
+}
 
 /// What is asked of a window.
 pub(super) struct WindowRequest<'a> {
@@ -23,8 +52,8 @@ pub(super) struct WindowRequest<'a> {
     pub(super) temperature: Option<f32>,
     /// How many tokens may be written.
     pub(super) most: usize,
-    /// Whether text that reads badly is tried again.
-    pub(super) careful: bool,
+    /// What text is tried again; none where nothing is.
+    pub(super) thresholds: Option<Thresholds>,
     /// Where random choices begin.
     pub(super) seed: u64,
 }
@@ -38,19 +67,6 @@ pub(super) struct WindowText {
     pub(super) mean_logprob: f32,
     pub(super) compression: f32,
     pub(super) no_speech: f32,
-}
-
-impl WindowText {
-    /// Whether it is to be tried again.
-    fn reads_badly(&self) -> bool {
-        let unsure = self.mean_logprob < LEAST_LOGPROB;
-        // Silence need not be tried again.
-        (self.compression > MOST_COMPRESSION || unsure) && !self.is_silent()
-    }
-
-    pub(super) fn is_silent(&self) -> bool {
-        self.no_speech > SILENCE && self.mean_logprob < LEAST_LOGPROB
-    }
 }
 
 pub(super) fn bad_input(error: &WhisperError) -> Error {
@@ -132,9 +148,9 @@ impl WhisperEars {
                 mean_logprob,
                 no_speech,
             };
-            let good = !asked.careful || !found.reads_badly();
+            let bad = asked.thresholds.is_some_and(|it| it.reads_badly(&found));
             best = Some(found);
-            if good {
+            if !bad {
                 break;
             }
         }
