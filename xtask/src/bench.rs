@@ -203,13 +203,13 @@ fn peers() -> Result<Peers> {
 }
 
 /// The program, as users have it.
-fn strata() -> Result<PathBuf> {
+pub(crate) fn strata() -> Result<PathBuf> {
     execute(&mut cargo("build --release --quiet --package strata-cli"))?;
     Ok(target().join("release/strata"))
 }
 
 /// A model with random weights, made once.
-fn synthetic(strata: &Path, shape: &str, mix: &str) -> Result<PathBuf> {
+pub(crate) fn synthetic(strata: &Path, shape: &str, mix: &str) -> Result<PathBuf> {
     let folder = target().join("bench");
     std::fs::create_dir_all(&folder)?;
     let path = folder.join(format!("{shape}-{mix}.gguf"));

@@ -189,17 +189,3 @@ fn compile(nvcc: &Path, job: &Job, check: bool) -> Result<()> {
 pub(crate) fn test() -> Result<()> {
     execute(cargo("run --release --package strata-cuda --example gpu -- check").arg(root()))
 }
-
-/// Times models of random weights on the GPU of this machine.
-pub(crate) fn bench(arguments: &[String]) -> Result<()> {
-    let all = ["1b", "8b", "32b"].map(String::from);
-    let shapes = if arguments.is_empty() {
-        &all[..]
-    } else {
-        arguments
-    };
-    for shape in shapes {
-        execute(cargo("run --release --package strata-cuda --example gpu -- bench").arg(shape))?;
-    }
-    Ok(())
-}

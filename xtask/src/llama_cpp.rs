@@ -62,6 +62,49 @@ impl LlamaCpp {
     }
 }
 
+/// llama.cpp's own benchmark, built for NVIDIA's GPUs from the sources in the Python package.
+pub(crate) fn bench_with_cuda() -> Result<PathBuf> {
+    let folder = target().join("llama-bench");
+    let build = folder.join("build");
+    let program = build.join("bin/llama-bench");
+    if program.exists() {
+        return Ok(program);
+    }
+    let what = "llama.cpp on the GPU";
+    let Some(python) = Python::install("llama-bench-tools", &["cmake==4.1.2"], None, what)? else {
+        bail!("cmake could not be installed");
+    };
+    let archive = download(&python, &folder)?;
+    execute(
+        Command::new("tar")
+            .args(["--extract", "--strip-components=1", "--file"])
+            .arg(archive)
+            .arg("--directory")
+            .arg(&folder),
+    )?;
+    let sources = folder.join("vendor/llama.cpp");
+    ensure!(
+        sources.join("tools/llama-bench").is_dir(),
+        "the package has no llama-bench: name a program with --llama-bench"
+    );
+    let cmake = || Command::new(python.folder().join("bin/cmake"));
+    execute(
+        cmake()
+            .args([
+                "-DGGML_CUDA=ON",
+                "-DLLAMA_CURL=OFF",
+                "-DCMAKE_BUILD_TYPE=Release",
+                "-S",
+            ])
+            .arg(sources)
+            .arg("-B")
+            .arg(&build),
+    )?;
+    let target = ["--parallel", "--target", "llama-bench"];
+    execute(cmake().arg("--build").arg(&build).args(target))?;
+    Ok(program)
+}
+
 /// Installs the Python package. pip caches its wheel, but does not key it by build flags or processor, so each kind of
 /// build gets its own cache.
 fn install_package(python: &Python, flags: &str, cache_name: &str) -> Result<()> {
@@ -237,6 +280,16 @@ fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>> {
     Ok(paths.into_iter().filter(has_extension).collect())
 }
 
+/// The archive of the Python package's sources, in a folder.
+fn download(python: &Python, folder: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    let mut download = python.pip();
+    download.args(["download", "--quiet", "--no-deps"]);
+    download.args(["--no-binary", "llama-cpp-python", "--dest"]);
+    execute(download.arg(folder).arg(PACKAGE))?;
+    files(folder, "gz")?.pop().context("pip has no sources")
+}
+
 /// llama.cpp's sources as the Python package carries them: the tests of its server, the templates they read, mtmd.
 pub(crate) fn sources(python: &Python) -> Result<PathBuf> {
     let folder = target().join("llama-cpp-sources");
@@ -245,12 +298,7 @@ pub(crate) fn sources(python: &Python) -> Result<PathBuf> {
     if tests.is_dir() && sources.join("tools/mtmd").is_dir() {
         return Ok(sources);
     }
-    std::fs::create_dir_all(&folder)?;
-    let mut download = python.pip();
-    download.args(["download", "--quiet", "--no-deps"]);
-    download.args(["--no-binary", "llama-cpp-python", "--dest"]);
-    execute(download.arg(&folder).arg(PACKAGE))?;
-    let archive = files(&folder, "gz")?.pop().context("pip has no sources")?;
+    let archive = download(python, &folder)?;
     execute(
         Command::new("tar")
             .args(["--extract", "--strip-components=1", "--wildcards", "--file"])

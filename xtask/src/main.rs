@@ -13,6 +13,7 @@ mod deny;
 mod dist;
 mod fleet;
 mod fuzz;
+mod gpu_bench;
 #[cfg(test)]
 mod layers;
 mod llama_cpp;
@@ -80,8 +81,9 @@ cargo xtask TASK
   bench bindings [--quick]
                    streams of the built-in model in Python, Node and Go, in turns with `strata bench` and llama-cpp-python:
                    first token from the process's start, tokens a second, calls and bytes a token, memory
-  bench gpu [SHAPE…]
-                   decode and prefill of llamas with random weights (1b, 8b, 32b) on the GPU of this machine
+  bench gpu [SHAPE…] [--types q4_k_m,q8_0] [--rounds N] [--llama-bench FILE]
+                   decode and prefill of llamas with random weights (1b, 8b, 32b) on the GPU of this machine, in turns with
+                   llama.cpp's llama-bench, which is built with CUDA where nvcc is
   cuda [--check]   compile the GPU's kernels with the pinned wheels of CUDA's compiler into crates/cuda/ptx, or check that
                    what is committed there is what comes out
   vulkan [--check] compile the kernels for Vulkan into crates/vulkan/spirv with a pinned glslang from crates.io, which needs a
@@ -180,7 +182,7 @@ fn run(arguments: &[String]) -> Result<()> {
         ["vulkan"] => vulkan::build(false),
         ["vulkan", "--check"] => vulkan::build(true),
         ["test-gpu"] => cuda::test(),
-        ["bench", "gpu", ..] => cuda::bench(&arguments[2..]),
+        ["bench", "gpu", ..] => gpu_bench::run(&arguments[2..]),
         ["bench", "bindings", ..] => bindings::bench(&arguments[2..]),
         ["soak", "serve", ..] => soak::serve(&arguments[2..]),
         ["soak", "hostile", ..] => soak::hostile(&arguments[2..]),

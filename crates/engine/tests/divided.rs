@@ -4,7 +4,7 @@
 use crate::lent::Lent;
 use crate::tale::{self, ExecutorSetup, Tale, run, run_one};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use strata_engine::random::{Random, Stream};
 use strata_engine::sampling::SamplerSettings;
 use strata_engine::{Engine, EngineOptions, ModelDigest, Request, RequestError, Session};
@@ -96,8 +96,11 @@ impl Llama {
     }
 }
 
-fn device() -> Lent {
-    Lent::new(strata_vulkan::backend(0).unwrap())
+/// One for all tests, which take turns: a device's kernels are made once.
+fn device() -> MutexGuard<'static, Lent> {
+    static DEVICE: OnceLock<Mutex<Lent>> = OnceLock::new();
+    let device = DEVICE.get_or_init(|| Mutex::new(Lent::new(strata_vulkan::backend(0).unwrap())));
+    device.lock().unwrap()
 }
 
 #[test]
@@ -200,6 +203,7 @@ fn after_a_loss_requests_that_run_fail_and_the_processors_answer_others() {
         let lost = matches!(&failure, Some(RequestError::Batch(BatchError::Lost { .. })));
         assert!(lost, "{failure:?}");
     }
+    device.launches.over();
     let after = run_one(&mut engine, request);
     assert_eq!((after.tokens, after.failure), (first.tokens, None));
     engine.clear_cache();

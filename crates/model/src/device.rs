@@ -22,9 +22,8 @@ use core::ops::Range;
 use strata_kernels::{Kernels, RopeKind, Weights};
 use strata_quant::GgmlType;
 
-/// What goes from layer to layer beside the residual stream, and the like.
-const PASSED_ON: &str =
-    "layers with embeddings, streams or dense networks of their own, or whose input routers see";
+/// What goes from layer to layer beside the residual stream.
+const PASSED_ON: &str = "layers with embeddings or residual streams of their own";
 
 /// What a model has that no device computes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -222,11 +221,21 @@ impl Model {
             let what = "recurrent layers and layers without attention";
             return Err(NotOnDevice { what });
         };
-        let sparse = matches!(&layer.ffn, FfnWeights::Dense(dense) if dense.sparsity.is_some());
-        let beside = matches!(&layer.ffn, FfnWeights::Experts(experts)
-            if experts.beside.is_some() || experts.config.routing.sees == RouterInput::Layer);
-        if layer.has_end() || sparse || beside {
-            return Err(NotOnDevice { what: PASSED_ON });
+        let what = match &layer.ffn {
+            _ if layer.has_end() => Some(PASSED_ON),
+            FfnWeights::Dense(dense) if dense.sparsity.is_some() => {
+                Some("feed-forward networks that keep their greatest values alone")
+            }
+            FfnWeights::Experts(experts) if experts.beside.is_some() => {
+                Some("experts beside a dense network")
+            }
+            FfnWeights::Experts(experts) if experts.config.routing.sees == RouterInput::Layer => {
+                Some("experts whose router sees the layer's input")
+            }
+            _ => None,
+        };
+        if let Some(what) = what {
+            return Err(NotOnDevice { what });
         }
         let ffn_norm = layer.ffn_norm.as_ref().or(layer.attn_norm.as_ref());
         let branch = layer.expert_branch.as_ref();

@@ -4,16 +4,16 @@ use crate::compare::Side;
 use crate::lent::Lent;
 use crate::present;
 use crate::split::{golden, same_bits, same_bits_with_adapters, split, whole};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use strata_gpu::DeviceError;
 use strata_model::{BatchError, KvType, Output, Span};
 use strata_vulkan::backend;
 
-/// One for all tests: a device's kernels are made once.
-fn device() -> Lent {
+/// One for all tests, which take turns: a device's kernels are made once.
+fn device() -> MutexGuard<'static, Lent> {
     static DEVICE: OnceLock<Mutex<Lent>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| Mutex::new(Lent::new(backend(0).unwrap())));
-    device.lock().unwrap().clone()
+    device.lock().unwrap()
 }
 
 #[test]
@@ -87,5 +87,6 @@ fn a_lost_device_is_told_of_once_and_memory_that_is_short_is_not_a_loss() {
     assert_eq!(side.executor.take_loss(), Some(lost.clone()));
     assert_eq!(side.executor.take_loss(), None);
     device.launches.over();
+    // What was lost stays so.
     assert_eq!(step(&mut side).unwrap_err(), lost);
 }

@@ -22,6 +22,9 @@ pub(crate) enum Shape {
     /// Yi-1.5-9B's
     #[value(name = "9b")]
     B9,
+    /// Qwen2.5-32B's, as a llama
+    #[value(name = "32b")]
+    B32,
     /// 4 layers of LFM2, for tests
     TinyLfm2,
     /// LFM2-1.2B's
@@ -159,6 +162,7 @@ impl Shape {
             Self::B3 => "3b",
             Self::B8 => "8b",
             Self::B9 => "9b",
+            Self::B32 => "32b",
             Self::TinyLfm2 => "tiny-lfm2",
             Self::Lfm2 => "lfm2-1.2b",
             Self::TinyMoe => "tiny-moe",
@@ -259,6 +263,16 @@ impl Shape {
                     ffn: 256,
                 }),
                 ..tiny
+            },
+            Self::B32 => Dimensions {
+                layers: 64,
+                hidden: 5120,
+                ffn: 27_648,
+                heads: 40,
+                vocabulary: 152_064,
+                rope_base: 1_000_000.0,
+                output: Output::Own,
+                ..llama3
             },
             Self::Moe => Dimensions {
                 layers: 24,

@@ -1,7 +1,7 @@
 //! Checks and times the executor on the GPU of this machine: `cargo xtask test-gpu` and `cargo xtask bench gpu` run it.
 //!
 //! `gpu check FOLDER` compares golden models and the built-in one, in the repository at FOLDER, with the processors, bit
-//! for bit. `gpu bench SHAPE` times a llama of random weights: `1b`, `8b`, `32b`. `gpu profile SHAPE` computes one batch of
+//! for bit. `gpu bench SHAPE` times a llama of random weights, `1b`, `8b` or `32b`, or that of a file. `gpu profile SHAPE` computes one batch of
 //! each kind, for a profiler that times kernels (`ncu`).
 
 #[path = "../../../gpu/tests/compare.rs"]

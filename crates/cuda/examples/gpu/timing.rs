@@ -18,14 +18,17 @@ const LIMITS: BatchLimits = BatchLimits {
     logits: 64,
 };
 
-/// The model of a shape on the processors' side and on the GPU, with room for 64 sequences.
+/// The model of a shape, or of a file, on the processors' side and on the GPU, with room for 64 sequences.
 fn open(shape: &str, pool: &Arc<dyn Pool + Send>) -> Option<(Arc<Model>, Box<dyn Executor>)> {
-    let Some(sizes) = synthetic::sizes(shape) else {
-        eprintln!("the shapes are 1b, 8b, 8b4 and 32b");
-        return None;
-    };
     let start = Instant::now();
-    let bytes = synthetic::file(&sizes);
+    let bytes = match synthetic::sizes(shape) {
+        Some(sizes) => synthetic::file(&sizes),
+        None if shape.ends_with(".gguf") => std::fs::read(shape).expect("a file"),
+        None => {
+            eprintln!("expected FILE.gguf, or one of the shapes 1b, 8b, 8b4 and 32b");
+            return None;
+        }
+    };
     let set = GgufSet::new(vec![Gguf::parse(&bytes).expect("a file")]).expect("a set");
     let options = LoadOptions {
         context: Some(8192),
