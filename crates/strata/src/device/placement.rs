@@ -1,6 +1,7 @@
 //! Which layers are on which GPU, and which stay with the processors.
 
 use super::choice::GpuLayers;
+use crate::size::Size;
 use std::ops::Range;
 use strata_gpu::DeviceNeeds;
 use strata_model::Config;
@@ -13,9 +14,7 @@ const DRIVER_SHARE: u64 = 32;
 /// Why layers cannot be placed so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Misplaced {
-    #[error(
-        "its last {layers} layers need {needed} bytes of the GPU's memory, of which {free} are free"
-    )]
+    #[error("{} of the GPU's memory, of which {} are free", in_words(*.layers, *.needed), Size(*.free))]
     Full {
         layers: usize,
         needed: u64,
@@ -27,6 +26,13 @@ pub(super) enum Misplaced {
     Cut { layer: usize },
     #[error("the model can be cut in {cuts} places, which are too few for {gpus} GPUs")]
     TooFew { cuts: usize, gpus: usize },
+}
+
+fn in_words(layers: usize, needed: u64) -> String {
+    match layers {
+        1 => format!("its last layer needs {}", Size(needed)),
+        _ => format!("its last {layers} layers need {}", Size(needed)),
+    }
 }
 
 /// What GPUs have free of their memory, and how many positions' pages each must hold.
@@ -196,7 +202,7 @@ mod tests {
         );
         let sentence = full.unwrap_err().to_string();
         assert!(
-            sentence.contains("its last 4 layers need 730 bytes"),
+            sentence.contains("its last 4 layers need 0.7 kB"),
             "{sentence}"
         );
         let nothing = place(&[300], 2, auto);
