@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::exactness::{self, Exactness};
+use crate::fma::{self, ShaderFma};
 use crate::instance::{Found, Loader, failed, has_budget};
 use crate::matmul::Matrices;
 use crate::memory::Memory;
@@ -30,6 +31,8 @@ pub(crate) struct Device {
     exactness: Exactness,
     controls: Vec<(u32, u32)>,
     budget: bool,
+    /// Whether kernels fuse by an instruction that is rounded once.
+    fma: bool,
     layout: vk::PipelineLayout,
     cache: vk::PipelineCache,
     names: HashMap<String, Kernel>,
@@ -61,7 +64,8 @@ impl Device {
         let extensions = loader.extensions(&found)?;
         let budget = has_budget(&extensions);
         let controls = modules::float_controls(&loader.float_controls(&found));
-        let device = create(loader, &found, (budget, has_doubles))?;
+        let fma = loader.fuses(&found, &extensions);
+        let device = create(loader, &found, (budget, has_doubles, fma))?;
         let mut memory = Memory::new(device.clone(), found.memory);
         let queue = Queue::new(device.clone(), found.family, &mut memory)?;
         let ranges = [vk::PushConstantRange {
@@ -83,6 +87,7 @@ impl Device {
             exactness: Exactness::default(),
             controls,
             budget,
+            fma,
             layout,
             cache,
             names: HashMap::new(),
@@ -115,7 +120,10 @@ impl Device {
         // Where the device does not fuse, and has 64-bit floats, the kernels that use these.
         let doubles = module.doubles || self.exactness.doubles && !self.exactness.fuses;
         let words = modules::words(module.name, doubles).ok_or_else(missing)?;
-        let words = modules::with_controls(&words, &self.controls);
+        let mut words = modules::with_controls(&words, &self.controls);
+        if self.fma {
+            words = fma::with_fused(&words);
+        }
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
         // SAFETY: the words are a valid module.
         let shader = unsafe { self.device.create_shader_module(&info, None) }.map_err(&failed)?;
@@ -225,7 +233,7 @@ fn check(loader: &Loader, found: &Found) -> Result<bool, DeviceError> {
 fn create(
     loader: &Loader,
     found: &Found,
-    (budget, doubles): (bool, bool),
+    (budget, doubles, fuses): (bool, bool, bool),
 ) -> Result<ash::Device, DeviceError> {
     let mut bytes =
         vk::PhysicalDevice8BitStorageFeatures::default().storage_buffer8_bit_access(true);
@@ -242,15 +250,23 @@ fn create(
     let queues = [vk::DeviceQueueCreateInfo::default()
         .queue_family_index(found.family)
         .queue_priorities(&priorities)];
-    let names = [ash::ext::memory_budget::NAME.as_ptr()];
+    let known = [(budget, ash::ext::memory_budget::NAME), (fuses, fma::NAME)];
+    let names = known.iter().filter(|(has, _)| *has);
+    let names: Vec<_> = names.map(|(_, name)| name.as_ptr()).collect();
+    let mut fma = ShaderFma::new(true);
     let info = vk::DeviceCreateInfo::default()
         .queue_create_infos(&queues)
-        .enabled_extension_names(&names[..usize::from(budget)])
+        .enabled_extension_names(&names)
         .push_next(&mut features)
         .push_next(&mut bytes)
         .push_next(&mut halves)
         .push_next(&mut addresses)
         .push_next(&mut products);
+    let info = if fuses {
+        info.push_next(&mut fma)
+    } else {
+        info
+    };
     // SAFETY: the structs are whole, and the device has what is asked for.
     let device = unsafe { loader.instance.create_device(found.handle, &info, None) };
     device.map_err(failed("opening it"))

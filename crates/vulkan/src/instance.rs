@@ -1,6 +1,7 @@
 //! The loader of Vulkan's drivers, and the devices that they have.
 #![allow(unsafe_code)]
 
+use crate::fma::{self, ShaderFma};
 use ash::{Entry, Instance, vk};
 use std::ffi::{CStr, CString};
 use std::sync::OnceLock;
@@ -187,6 +188,21 @@ impl Loader {
         }
         let heap = device_heap(&found.memory).unwrap_or(0);
         budget.heap_budget[heap].saturating_sub(budget.heap_usage[heap])
+    }
+
+    /// Whether a device with these extensions can be made to fuse 32-bit floats with one rounding.
+    pub(crate) fn fuses(&self, found: &Found, extensions: &[CString]) -> bool {
+        if !extensions.iter().any(|name| name.as_c_str() == fma::NAME) {
+            return false;
+        }
+        let mut fma = ShaderFma::new(false);
+        let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut fma);
+        // SAFETY: the device has the extension, whose struct it is.
+        unsafe {
+            self.instance
+                .get_physical_device_features2(found.handle, &mut features);
+        }
+        fma.has_single()
     }
 
     /// What a device can be made to keep of 32-bit floats.

@@ -12,6 +12,7 @@
 
 mod device;
 mod exactness;
+mod fma;
 mod instance;
 mod matmul;
 mod memory;
