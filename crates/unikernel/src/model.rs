@@ -173,23 +173,35 @@ pub fn check(
     Ok(())
 }
 
-/// Loads the model in a file, under a name, and lets it write a token. Says also where its weights are.
+/// Loads the model in a file, under a name, and lets it write a token. Says also where its weights are. Progress is told
+/// before each step, of nothing packed, for those who look after clients meanwhile.
 pub fn open(
     source: &dyn ModelFile,
     name: &str,
     settings: LoadSettings,
     platform: Platform<'_>,
 ) -> Result<(LocalModel, Placement), ModelError> {
+    let Platform {
+        pool,
+        memory,
+        progress,
+    } = platform;
+    let mut pause = || {
+        // Whoever wants to stop is asked again when there is something to give back.
+        let _ = progress(0, 0);
+    };
+    pause();
     let first = Gguf::parse(source.bytes())?;
     let data = usize::try_from(first.data_offset()).unwrap_or(usize::MAX);
     let file = GgufSet::new(vec![first])?;
-    let pool = Arc::clone(&platform.pool);
+    pause();
     let Plan {
         parsed,
         options,
         needs,
         free,
     } = Plan::new(source, &file, settings, pool.workers())?;
+    pause();
     let profile = parsed.profile(parsed.template.as_deref());
     let profile = Arc::new(profile.map_err(ParseError::from)?);
     let of_file = ModelFacts::of_file(name, &file);
@@ -202,8 +214,14 @@ pub fn open(
         let data = source.bytes().get(data..).unwrap_or_default();
         source.backing().done_with(data);
     }
+    let platform = Platform {
+        pool: Arc::clone(&pool),
+        memory,
+        progress: &mut *progress,
+    };
     let (model, storage) = parsed.load(&needs, placement, source.backing(), platform)?;
     source.verify()?;
+    let _ = progress(0, 0);
     let executor = CpuExecutor::new(model, Kernels::detect(), pool, storage, needs.limits);
     let tokenizer = Arc::clone(&profile.tokenizer);
     let mut model = LocalModel {
@@ -215,9 +233,10 @@ pub fn open(
     Ok((model, placement))
 }
 
-/// Computes a token: damaged weights make numbers that are none, of which the sampler tells.
+/// Computes a token: damaged weights make numbers that are none, of which the sampler tells. A short text needs all
+/// matrices too, and clients wait.
 fn self_test(model: &mut LocalModel) -> Result<(), Fault> {
-    let mut request = Generate::new("", Prompt::text("Once upon a time"));
+    let mut request = Generate::new("", Prompt::text("Once"));
     request.max_tokens = Some(1);
     request.sampling.temperature = Some(0.0);
     let context = RequestContext {

@@ -24,6 +24,8 @@ use strata_unikernel::storage::data::{Area, DataStore, RecordLog};
 /// card wakes it, and not long where nobody knows.
 const NAP: u32 = 1000;
 const LONG_NAP: u32 = 50_000;
+/// How long a machine that starts waits for its address, in nanoseconds.
+const FIRST_LOOK: u64 = 20_000_000;
 /// A machine that is woken so often for nothing no longer believes that it is for something.
 const FALSE_WAKES: u32 = 1000;
 
@@ -246,6 +248,11 @@ impl Serving<'_, '_, '_> {
         let server = Server::starting(&name, Arc::new(time::TimeStamps), serving);
         let mut server = server.with_tls(tls);
         server.list(others);
+        // A moment for the network, so that clients find the machine while the model is loaded.
+        let until = time::now() + FIRST_LOOK;
+        while self.network.is_some() && self.announced.is_none() && time::now() < until {
+            self.tend(&mut server);
+        }
         self.load(target, Some(&mut server))?.put_in(&mut server);
         Ok(server)
     }
