@@ -30,9 +30,16 @@ pub(super) fn connect(address: SocketAddr) -> Result<TcpStream> {
 
 /// A new connection on which the server has said, within `timeout`, that it is well.
 pub(super) fn greet(address: SocketAddr, timeout: Duration) -> Result<TcpStream> {
+    let mut stream = open(address, timeout)?;
+    well(&mut stream)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    Ok(stream)
+}
+
+/// Asks a server, on a connection that stays, whether it is well.
+pub(super) fn well(stream: &mut TcpStream) -> Result<()> {
     const WELL: &str = r#"{"status":"ok"}"#;
     let begin = Instant::now();
-    let mut stream = open(address, timeout)?;
     stream.write_all(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")?;
     let mut answer = String::new();
     while !answer.ends_with(WELL) {
@@ -44,8 +51,7 @@ pub(super) fn greet(address: SocketAddr, timeout: Duration) -> Result<TcpStream>
         ensure!(len > 0, "the server closed the connection after {answer:?}");
         answer += &String::from_utf8_lossy(&bytes[..len]);
     }
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    Ok(stream)
+    Ok(())
 }
 
 /// A new connection, which the server may not have accepted.

@@ -1,6 +1,6 @@
 //! Several models on a disk: a request chooses, and clients stay while the machine changes from one to another.
 
-use super::client::{KEY, ask, connect, key, parsed, request_text};
+use super::client::{KEY, ask, connect, key, parsed, request_text, well};
 use super::guest::{Boot, Guest, TIMEOUT, done, expect, scratch};
 use super::models::sha256;
 use super::server;
@@ -8,7 +8,7 @@ use crate::command::root;
 use crate::unikernel::Built;
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use strata_image::{FatKind, FatOptions, File, fat_volume};
@@ -77,7 +77,7 @@ fn changes(guest: &mut Guest, here: SocketAddr) -> Result<()> {
         move || ask(there, "POST", CHAT, &greedy)
     });
     std::thread::sleep(Duration::from_millis(500));
-    let owl = until_loaded(there, &as_owl)?;
+    let owl = until_loaded(there, &as_owl, &mut patient)?;
     let Ok(old) = running.join() else {
         bail!("a client failed");
     };
@@ -89,7 +89,8 @@ fn changes(guest: &mut Guest, here: SocketAddr) -> Result<()> {
     expect(&owl, "\"model\":\"owl\"")?;
     // One with another digest is refused, and the old one stays.
     let as_eagle = greedy.replace("\"tale\"", "\"eagle\"");
-    let refused = until_loaded(there, &as_eagle).map_err(|error| error.to_string());
+    let refused = until_loaded(there, &as_eagle, &mut patient);
+    let refused = refused.map_err(|error| error.to_string());
     let why = refused.err().context("a wrong digest was believed")?;
     expect(&why, "SHA-256")?;
     ensure!(ask(there, "POST", CHAT, &as_owl)?.0 == 200, "owl is gone");
@@ -97,17 +98,16 @@ fn changes(guest: &mut Guest, here: SocketAddr) -> Result<()> {
     expect(&list, "* owl")?;
     guest.ask("model load tale", "serving tale at http://")?;
     ensure!(ask(there, "POST", CHAT, &greedy)?.0 == 200, "tale is gone");
-    patient.write_all(request_text("GET", "/health", &key(), "").as_bytes())?;
-    let mut answer = String::new();
-    patient.read_to_string(&mut answer)?;
-    ensure!(parsed(&answer)?.0 == 200, "the old connection: {answer}");
+    well(&mut patient).context("the connection from before all changes")?;
     server::well(guest)
 }
 
-/// Asks as the official clients do: again after as long as the server says. Gives the answer's body.
-fn until_loaded(there: SocketAddr, body: &str) -> Result<String> {
+/// Asks as the official clients do: again after as long as the server says. Gives the answer's body. Another client is
+/// heard meanwhile, so that its connection is not idle.
+fn until_loaded(there: SocketAddr, body: &str, patient: &mut TcpStream) -> Result<String> {
     let begin = Instant::now();
     while begin.elapsed() < TIMEOUT {
+        well(patient).context("the connection from before the change")?;
         let mut stream = connect(there)?;
         stream.write_all(request_text("POST", CHAT, &key(), body).as_bytes())?;
         let mut answer = String::new();
