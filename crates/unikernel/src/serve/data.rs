@@ -8,6 +8,7 @@ use super::models::Loaded;
 use crate::storage::data::{DataError, DataStore};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::hint::black_box;
 use core::time::Duration;
 use strata::slots::SlotText;
 use strata::{Generation, LocalModel};
@@ -118,11 +119,14 @@ pub(super) fn texts(prepared: &Prepared) -> Vec<Option<SlotText>> {
 
 /// As many of so many bytes as there is memory for.
 fn in_memory(mut most: usize) -> usize {
-    while most > 0
-        && Vec::<u8>::new()
-            .try_reserve_exact(2 * most + BESIDE)
-            .is_err()
-    {
+    let there = |bytes| {
+        let mut probe = Vec::<u8>::new();
+        let there = probe.try_reserve_exact(bytes).is_ok();
+        // Or nothing is allocated, because nothing is done with it.
+        black_box(&probe);
+        there
+    };
+    while most > 0 && !there(2 * most + BESIDE) {
         most /= 2;
     }
     most

@@ -238,3 +238,16 @@ fn the_network_is_shown_closed_opened_and_asked_for_echoes() {
         assert!(connections.contains("10.0.0.2:"), "{connections}");
     });
 }
+
+#[test]
+fn strict_machines_keep_data_only_where_they_are_told_to() {
+    for (line, open, strict) in [
+        ("", true, false),
+        ("data=on", true, true),
+        ("data=off", false, false),
+    ] {
+        let options = CommandLine::copy(line.as_bytes());
+        let kept = [false, true].map(|is_strict| settings::keeps_data(&options, is_strict));
+        assert_eq!(kept, [open, strict], "{line}");
+    }
+}
