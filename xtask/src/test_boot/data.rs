@@ -1,11 +1,12 @@
 //! Power cuts: QEMU is killed while the machine writes to its data partition, and what it knew is there when it boots again.
 
-use super::client::{KEY, ask};
-use super::guest::{Boot, Guest, done, expect, scratch};
+use super::client::{KEY, ask, key, open, request_text};
+use super::guest::{Boot, Guest, TIMEOUT, done, expect, scratch};
 use super::server;
 use crate::unikernel::Built;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -158,10 +159,14 @@ impl Story {
 /// Asks to save the slot, and does not wait for long: the machine may be gone before it answers.
 fn begin_save(address: SocketAddr, pause: Duration) {
     let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let asked = ask(address, "POST", "/slots/0?action=save", FILE);
+    std::thread::spawn(move || -> Result<()> {
+        // Once: what listens at this port later is another machine.
+        let mut stream = open(address, TIMEOUT)?;
+        let text = request_text("POST", "/slots/0?action=save", &key(), FILE);
+        stream.write_all(text.as_bytes())?;
+        stream.read_to_string(&mut String::new())?;
         // Nobody may wait for it any more.
-        let _ = sender.send(asked.is_ok());
+        Ok(sender.send(())?)
     });
     let _ = receiver.recv_timeout(pause);
 }
