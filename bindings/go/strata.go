@@ -78,7 +78,11 @@ type Options struct {
 	// Projector is the file that lets the model see; one beside the model is found by itself.
 	Projector string `json:"projector,omitempty"`
 	Device    string `json:"device,omitempty"`
-	Sessions  bool   `json:"sessions,omitempty"`
+	// GPULayers is how many layers are on GPUs, the last ones; as many as fit where it is 0.
+	GPULayers int `json:"gpu_layers,omitempty"`
+	// DeviceLost is what becomes of a model whose GPU fails: "stop" or "cpu".
+	DeviceLost string `json:"device_lost,omitempty"`
+	Sessions   bool   `json:"sessions,omitempty"`
 	// ImageURLs has images fetched from the https addresses that requests name.
 	ImageURLs bool   `json:"image_urls,omitempty"`
 	Peers     *Peers `json:"peers,omitempty"`

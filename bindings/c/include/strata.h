@@ -72,7 +72,7 @@ const char *strata_error_hint(void);
  * is built in. options is a JSON object or NULL: memory ("6G"), threads, batch, kv ("f16", "q8_0", "f32"), context,
  * requests, stream ("auto", "never", "always"), quantize, max_draft, drafts ("mtp", "auto"), draft_model, adapters (a list of paths or of
  * {"path", "scale"}), projector (the file that lets the model see; one beside the model is found by itself), device ("cpu",
- * "auto", "cuda:N", "vulkan:N"), cache ({"folder", "bytes"}), sessions, image_urls (true: images are fetched from the https addresses that
+ * "auto", "cuda:N", "vulkan:N", "cuda:N,M"), gpu_layers, device_lost ("stop", "cpu"), cache ({"folder", "bytes"}), sessions, image_urls (true: images are fetched from the https addresses that
  * requests name), peers ({"addresses": ["HOST:PORT"], "key", "layers"}: machines that run `strata peer` and have some of the
  * layers). A model for speech takes threads alone. Returns a model that strata_model_free frees, or NULL. */
 strata_model *strata_open(const char *model, const char *options);

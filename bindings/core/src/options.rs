@@ -2,7 +2,9 @@
 
 use strata::chat_types::Fault;
 use strata::chat_types::json::{Fields, Json, JsonPath};
-use strata::{Device, Drafts, Error, KvType, Mix, Options, PeerKey, Peers, Stream};
+use strata::{
+    Device, DeviceLost, Drafts, Error, GpuLayers, KvType, Mix, Options, PeerKey, Peers, Stream,
+};
 
 const KV: [(&str, KvType); 3] = [
     ("f16", KvType::F16),
@@ -17,6 +19,8 @@ const STREAM: [(&str, Stream); 3] = [
 ];
 
 const DRAFTS: [(&str, Drafts); 2] = [("mtp", Drafts::Nextn), ("auto", Drafts::Auto)];
+
+const DEVICE_LOST: [(&str, DeviceLost); 2] = [("stop", DeviceLost::Stop), ("cpu", DeviceLost::Cpu)];
 
 /// How a model is opened, and what of it is no option of the library's.
 #[derive(Debug, Default)]
@@ -85,6 +89,12 @@ fn read(mut fields: Fields) -> Result<Chosen, Fault> {
         let device = device.parse::<Device>();
         options = options
             .device(device.map_err(|problem| Fault::bad_request(format!("device: {problem}")))?);
+    }
+    if let Some(layers) = number(&mut fields, "gpu_layers", 1..=i64::from(u32::MAX))? {
+        options = options.gpu_layers(GpuLayers::Last(layers));
+    }
+    if let Some(lost) = fields.maybe_word("device_lost", &DEVICE_LOST)? {
+        options = options.device_lost(lost);
     }
     for (path, item) in fields.items("adapters")? {
         options = match item {
@@ -168,7 +178,7 @@ mod tests {
     #[test]
     fn every_option_is_read() {
         let all = br#"{"memory":"6G","stream":"never","threads":2,"batch":64,"kv":"q8_0","context":512,"requests":3,
-            "quantize":"q4_k_m","max_draft":4,"drafts":"auto","draft_model":"small.gguf","projector":"eyes.gguf","device":"cuda:1","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
+            "quantize":"q4_k_m","max_draft":4,"drafts":"auto","draft_model":"small.gguf","projector":"eyes.gguf","device":"cuda:0,1","gpu_layers":7,"device_lost":"cpu","adapters":["a.gguf",{"path":"b.gguf","scale":0.5}],
             "cache":{"folder":"here","bytes":1000},"sessions":true,"image_urls":true,
             "peers":{"addresses":["near:11435","[::1]:1"],"key":"a secret word","layers":[2,1,1]}}"#;
         let Chosen {
@@ -185,7 +195,9 @@ mod tests {
             "drafts: Auto",
             "small.gguf",
             "eyes.gguf",
-            "Cuda(1)",
+            "Cuda([0, 1])",
+            "Last(7)",
+            "device_lost: Cpu",
             "b.gguf",
             "here",
             "near:11435",
@@ -204,6 +216,8 @@ mod tests {
             (r#"{"kv":"f8"}"#, "f16"),
             (r#"{"threads":0}"#, "threads"),
             (r#"{"device":"tpu"}"#, "cuda:N"),
+            (r#"{"gpu_layers":0}"#, "gpu_layers"),
+            (r#"{"device_lost":"gpu"}"#, "device_lost"),
             (r#"{"adapters":[{"scale":1}]}"#, "adapters[0].path"),
             (r#"{"cache":{"folder":"x"}}"#, "cache.bytes"),
             (r#"{"image_urls":"yes"}"#, "image_urls"),

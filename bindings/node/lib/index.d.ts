@@ -53,7 +53,12 @@ export interface Options {
   drafts?: 'mtp' | 'auto';
   /** The file that lets the model see; one beside the model is found by itself. */
   projector?: string;
+  /** 'cpu', 'auto', 'cuda:0', 'cuda:0,1', 'vulkan:0'. */
   device?: string;
+  /** Layers on GPUs, the last ones; as many as fit where no number is given. */
+  gpu_layers?: number;
+  /** What becomes of a model whose GPU fails. */
+  device_lost?: 'stop' | 'cpu';
   cache?: { folder: string; bytes: number };
   sessions?: boolean;
   /** Fetches images from the https addresses that requests name. */

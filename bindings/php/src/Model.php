@@ -20,7 +20,7 @@ final class Model
     /**
      * Opens a model: a GGUF file, a Hugging Face folder, a name in the store, or "tale", which is built in. Options are named:
      * memory: '6G', threads, context, requests, batch, kv, stream, quantize, adapters, draft_model, max_draft, drafts, projector, device,
-     * cache, sessions, image_urls, peers.
+     * gpu_layers, device_lost, cache, sessions, image_urls, peers.
      */
     public static function load(string $model, mixed ...$options): self
     {

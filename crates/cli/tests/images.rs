@@ -224,7 +224,7 @@ fn images_that_make_no_sense() {
     for (name, size, words) in [
         ("a.iso", "8MiB", "only .img images"),
         ("a.img", "1M", "4.2 MB to"),
-        ("a.img", "much", "expected a size"),
+        ("a.img", "much", "unknown unit"),
     ] {
         let data = ["-o", &out(name), "--insecure-no-auth", "--data", size];
         image(USAGE, &[words], &data);

@@ -31,7 +31,8 @@ def load(model: str, **options: Any) -> Model:
     """Opens a model: a GGUF file, a Hugging Face folder, a name in the store, or ``tale``, which is built in.
 
     Options: ``memory`` ("6G"), ``threads``, ``context``, ``requests``, ``batch``, ``kv``, ``stream``, ``quantize``,
-    ``adapters`` (paths), ``draft_model``, ``max_draft``, ``drafts`` ("mtp", "auto"), ``projector`` (for images), ``device``, ``cache``, ``sessions``,
+    ``adapters`` (paths), ``draft_model``, ``max_draft``, ``drafts`` ("mtp", "auto"), ``projector`` (for images), ``device``,
+    ``gpu_layers`` (an int), ``device_lost`` ("stop", "cpu"), ``cache``, ``sessions``,
     ``image_urls`` (fetch images from https addresses), ``peers`` (machines with some of the layers).
     """
     try:
