@@ -179,7 +179,7 @@ pub(crate) fn write(
     }
     let extra = gemma::write(builder, config, family)?;
     mixed_layers::write(builder, config, family)?;
-    states::write(builder, config, family)?;
+    states::write(builder, config, family, nextn)?;
     if family.kv_heads == KvHeads::Never {
         return Ok(RopeTensors::default());
     }

@@ -83,6 +83,7 @@ pub(crate) fn write(
     builder: &mut Builder,
     config: &HfConfig,
     family: &Family,
+    nextn: usize,
 ) -> Result<(), ConvertError> {
     let arch = family.arch;
     let mut set = |name: &str, value: u32| {
@@ -100,7 +101,7 @@ pub(crate) fn write(
         States::RgLru => return rg_lru(builder, config, arch),
         States::Lightning => {
             lightning(builder, config, arch)?;
-            return interval(builder, config, arch);
+            return interval(builder, config, arch, nextn);
         }
         States::Mamba => {
             let usual = config.required_u32(WIDTH)?.div_ceil(16);
@@ -126,11 +127,17 @@ pub(crate) fn write(
         set("state_size", config.required_u32(STATE)?)?;
         return Ok(());
     }
-    interval(builder, config, arch)
+    interval(builder, config, arch, nextn)
 }
 
-/// Writes which layers are recurrent: all but the last of every so many; or a list, where that is not so.
-fn interval(builder: &mut Builder, config: &HfConfig, arch: &str) -> Result<(), ConvertError> {
+/// Writes which layers are recurrent: all but the last of every so many; or a list, where that is not so, in which those after
+/// the last attend.
+fn interval(
+    builder: &mut Builder,
+    config: &HfConfig,
+    arch: &str,
+    nextn: usize,
+) -> Result<(), ConvertError> {
     let attends = config.attention_layers()?;
     let every = attends.iter().position(|&attends| attends);
     let every = every.map_or(attends.len() + 1, |first| first + 1);
@@ -138,7 +145,8 @@ fn interval(builder: &mut Builder, config: &HfConfig, arch: &str) -> Result<(), 
     builder.set(&format!("{arch}.full_attention_interval"), every as u32)?;
     if !attends.iter().enumerate().all(regular) {
         let key = format!("{arch}.attention.recurrent_layers");
-        let recurrent: Vec<bool> = attends.iter().map(|attends| !attends).collect();
+        let recurrent = attends.iter().map(|attends| !attends);
+        let recurrent: Vec<bool> = recurrent.chain((0..nextn).map(|_| false)).collect();
         builder.set_array(&key, recurrent)?;
     }
     Ok(())

@@ -484,6 +484,11 @@ fn a_layer_after_the_last_is_loaded_where_it_can_be_computed() {
     }
     let key = "llama.nextn_predict_layers";
     builder.set_value(key, Value::U32(1)).unwrap();
+    for tensor in gguf.tensors() {
+        builder
+            .tensor(tensor.name, tensor.ty, &tensor.dims)
+            .unwrap();
+    }
     for (file, expected) in [
         (
             dense.clone(),
