@@ -1,7 +1,7 @@
 //! `cargo xtask check-targets`: the program and the C library, type-checked for systems whose linkers are not to be had here.
 
 use crate::command::{cargo, run as execute, target as build_folder};
-use crate::dist::{RUSTC, rust_sources};
+use crate::dist::{debian_compiler, rust_sources};
 use anyhow::{Context, Result};
 use std::fs;
 
@@ -50,13 +50,12 @@ fn check(target: &str) -> Result<()> {
         let mut command = cargo(words);
         command
             .args(["--target", target, "-Zbuild-std=std,panic_unwind,test"])
-            .env("RUSTC", RUSTC)
-            .env("RUSTC_BOOTSTRAP", "1")
             .env("RUSTFLAGS", "-Dwarnings")
             .env("CARGO_TARGET_DIR", &folder)
             .env("CARGO_INCREMENTAL", "0")
             .env("SDKROOT", &empty)
             .env("MACOSX_DEPLOYMENT_TARGET", "11.0");
+        debian_compiler(&mut command);
         for tool in ["CC", "AR", "RANLIB"] {
             command.env(format!("{tool}_{}", target.replace('-', "_")), "true");
         }

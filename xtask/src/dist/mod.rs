@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 pub(crate) use target::Profile;
-pub(crate) use target::{MUSL, RUSTC, WINDOWS, program, rust_sources, windows_cargo};
+pub(crate) use target::{MUSL, WINDOWS, debian_compiler, program, rust_sources, windows_cargo};
 use target::{TARGETS, runs_here};
 
 pub(crate) const USAGE: &str =

@@ -122,6 +122,7 @@ fn aarch64(command: &mut Command) -> Result<()> {
         .ok_or_else(|| anyhow!("there are no tools for {}", aarch64::TARGET))?;
     command
         .env("RUSTC", rustc)
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .env(variable(aarch64::TARGET, "LINKER"), aarch64::LINKER);
     Ok(())
 }
@@ -135,10 +136,8 @@ fn windows(command: &mut Command) -> Result<()> {
     command.env(variable(WINDOWS, "LINKER"), LINKER);
     if !has_library("rustc", WINDOWS) {
         rust_sources()?;
-        command
-            .arg("-Zbuild-std=std,panic_unwind,test")
-            .env("RUSTC", RUSTC)
-            .env("RUSTC_BOOTSTRAP", "1");
+        command.arg("-Zbuild-std=std,panic_unwind,test");
+        debian_compiler(command);
     }
     Ok(())
 }
@@ -151,10 +150,19 @@ pub(crate) fn rust_sources() -> Result<()> {
     Ok(())
 }
 
+/// Has a call use Debian's compiler, and build the standard library from its sources. The linter of another compiler does
+/// not go with it.
+pub(crate) fn debian_compiler(command: &mut Command) {
+    command
+        .env("RUSTC", RUSTC)
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env_remove("RUSTC_WORKSPACE_WRAPPER");
+}
+
 /// Where Debian's musl-dev has the C library and what programs begin and end with.
 const MUSL_LIBRARIES: &str = "/usr/lib/x86_64-linux-musl";
 /// Debian's compiler, whose sources of the standard library are packaged.
-pub(crate) const RUSTC: &str = "/usr/bin/rustc";
+const RUSTC: &str = "/usr/bin/rustc";
 const SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std";
 /// LLVM's unwinder, which the standard library wants of a static program.
 const UNWINDER: &str = "libunwind-14-dev";
@@ -174,10 +182,9 @@ fn musl(command: &mut Command) -> Result<Vec<String>> {
     let unwinder = unwinder()?;
     command
         .arg("-Zbuild-std=std,panic_unwind")
-        .env("RUSTC", RUSTC)
-        .env("RUSTC_BOOTSTRAP", "1")
         .env(variable(MUSL, "LINKER"), "gcc")
         .env(variable(MUSL, "RUSTFLAGS"), "-Clink-self-contained=no");
+    debian_compiler(command);
     let library = |name: &str| format!("-Clink-arg={MUSL_LIBRARIES}/{name}");
     Ok(vec![
         format!("-Lnative={}", unwinder.display()),
