@@ -54,6 +54,12 @@ class Program:
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(re.search(r"RssAnon:\s+(\d+)", status)[1])
 
+    def processor_time(self) -> float:
+        """Seconds that processors have worked for it, which other programs do not lengthen."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
+        user, system = status.rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def end(self) -> None:
         self.process.terminate()
         self.process.wait()
@@ -64,7 +70,7 @@ def main() -> None:
     parser.add_argument("strata")
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("--processors", help="such as 0,1 [default: all]")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--prompt", type=int, default=256)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
@@ -95,22 +101,34 @@ def main() -> None:
         )
         plan = json.loads(planned.stdout)
         rows: dict[str, list[tuple[float, float]]] = {"one process": [], "two": []}
+        worked = lambda: (alone.processor_time(), head.processor_time() + peer.processor_time())
         for round in range(options.rounds + 1):
             prompt = [(7 * i + round) % 1000 + 100 for i in range(options.prompt)]
             body = {"prompt": prompt, "n_predict": options.tokens, "temperature": 0}
             body |= {"ignore_eos": True, "cache_prompt": False, "return_tokens": True}
             answers = []
+            if round == 1:  # The first warms up.
+                before = worked()
             for name, program in [("one process", alone), ("two", head)]:
                 answer = program.post("/completion", body)
                 answers.append(answer["tokens"])
                 timings = answer["timings"]
-                if round > 0:  # The first warms up.
+                if round > 0:
                     rows[name].append((timings["predicted_per_second"], timings["prompt_per_second"]))
             assert answers[0] == answers[1], "the answers differ"
         print(f"\n{options.model.name}: {len(processors)} workers on processors {sorted(processors)}, {machine.load()}")
         for column, what in enumerate([f"decode {options.tokens}", f"prefill {options.prompt}"]):
-            one, two = (statistics.median(row[column] for row in rows[name]) for name in rows)
-            print(f"  {what:16} one process {one:8.2f} tokens/s, two {two:8.2f}: {100 * (two / one - 1):+.1f}%")
+            one, two = ([row[column] for row in rows[name]] for name in rows)
+            # Round by round, since the machine may be slower for a while.
+            gains = [100 * (second / first - 1) for first, second in zip(one, two)]
+            low, middle, high = statistics.quantiles(gains, n=4) if len(gains) > 1 else gains * 3
+            one, two = statistics.median(one), statistics.median(two)
+            print(
+                f"  {what:16} one process {one:8.2f} tokens/s, two {two:8.2f}: {middle:+.1f}% by rounds,"
+                f" half of them from {low:+.1f}% to {high:+.1f}%"
+            )
+        one, two = (after - earlier for after, earlier in zip(worked(), before))
+        print(f"  processor time   one process {one:8.2f} s, two {two:8.2f} s: {100 * (two / one - 1):+.1f}%")
         [other] = plan["peers"]
         sizes = [("head", head, plan, "layers"), ("peer", peer, other, "layers")]
         for name, program, figures, layers in sizes:
