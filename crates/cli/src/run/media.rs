@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Kind};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use strata::{ContentPart, Message, Model, Role};
 
 /// How the names of files end.
@@ -21,6 +21,9 @@ const ENDINGS: [(&str, Medium); 10] = [
 
 /// The longest path that systems take, in bytes.
 const LONGEST: usize = 4096;
+
+/// Whether a backslash says that the next letter is no sign. On Windows it stands between folders.
+const ESCAPES: bool = cfg!(not(windows));
 
 /// What a file is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -121,7 +124,7 @@ fn shell_word(line: &str) -> Option<Mention> {
             }
             (None, '\'' | '"') => quote = Some(letter),
             (Some(open), letter) if letter == open => quote = None,
-            (None | Some('"'), '\\') => path.push(letters.next()?.1),
+            (None | Some('"'), '\\') if ESCAPES => path.push(letters.next()?.1),
             (_, letter) => path.push(letter),
         }
     }
@@ -142,10 +145,8 @@ fn bare_word(word: &str) -> Option<Mention> {
 
 /// A file whose name has spaces and begins with a folder, as nobody quotes it.
 fn path_with_spaces(line: &str) -> Option<Mention> {
-    if !["/", "./", "../"]
-        .iter()
-        .any(|begin| line.starts_with(begin))
-    {
+    let first = Path::new(line).components().next();
+    if matches!(first, None | Some(Component::Normal(_))) {
         return None;
     }
     let dots = line.match_indices('.').map(|(at, _)| at + 1);
@@ -164,6 +165,10 @@ pub(super) fn word(word: &str) -> String {
     let special = |letter: char| letter.is_whitespace() || "\'\"\\".contains(letter);
     if !word.contains(special) || Medium::of(Path::new(word)).is_none() {
         return word.into();
+    }
+    if !ESCAPES {
+        // No name has such quotes there.
+        return format!("\"{word}\"");
     }
     let escaped = word.chars().flat_map(|letter| {
         let escape = special(letter).then_some('\\');
@@ -237,17 +242,13 @@ mod tests {
     #[test]
     fn paths_become_images_and_other_words_stay() {
         let folder = tempfile::tempdir().unwrap();
-        for name in [
-            "Photo.JPG",
-            "my photo (1).png",
-            "it's.webp",
-            "odd\\name.gif",
-            "talk.WAV",
-        ] {
+        let names = ["Photo.JPG", "my photo (1).png", "it's.webp", "talk.WAV"];
+        let odd = ESCAPES.then_some("odd\\name.gif");
+        for name in names.into_iter().chain(odd) {
             std::fs::write(folder.path().join(name), name).unwrap();
         }
         let at = folder.path().to_str().unwrap();
-        for (text, images, said) in [
+        let plain = [
             // As they are, and among the signs of a sentence.
             (
                 "what is this? @/Photo.JPG",
@@ -273,19 +274,11 @@ mod tests {
                 vec!["my photo (1).png"],
                 "a b",
             ),
-            (
-                "a @/my\\ photo\\ \\(1\\).png b",
-                vec!["my photo (1).png"],
-                "a b",
-            ),
-            ("'@/it'\\''s.webp'", vec!["it's.webp"], ""),
-            ("@/it\\'s.webp", vec!["it's.webp"], ""),
-            ("@/odd\\\\name.gif", vec!["odd\\name.gif"], ""),
             // As nobody quotes them.
             ("a @/my photo (1).png b", vec!["my photo (1).png"], "a b"),
             // Several, in order.
             (
-                "compare @/it\\'s.webp with\n@/my photo (1).png and @/Photo.JPG",
+                "compare @/it's.webp with\n@/my photo (1).png and @/Photo.JPG",
                 vec!["it's.webp", "my photo (1).png", "Photo.JPG"],
                 "compare with\nand",
             ),
@@ -300,7 +293,24 @@ mod tests {
             ("\"@/no.png", vec![], "\"@/no.png"),
             ("@/no photo.png", vec![], "@/no photo.png"),
             ("@", vec![], "@"),
-        ] {
+        ];
+        let escaped = [
+            (
+                "a @/my\\ photo\\ \\(1\\).png b",
+                vec!["my photo (1).png"],
+                "a b",
+            ),
+            ("'@/it'\\''s.webp'", vec!["it's.webp"], ""),
+            ("@/it\\'s.webp", vec!["it's.webp"], ""),
+            ("@/odd\\\\name.gif", vec!["odd\\name.gif"], ""),
+            (
+                "compare @/it\\'s.webp with\n@/my photo (1).png and @/Photo.JPG",
+                vec!["it's.webp", "my photo (1).png", "Photo.JPG"],
+                "compare with\nand",
+            ),
+        ];
+        let escaped = ESCAPES.then_some(escaped).into_iter().flatten();
+        for (text, images, said) in plain.into_iter().chain(escaped) {
             let (found, rest) = read_text(&text.replace('@', at));
             assert_eq!(found, images, "{text}");
             assert_eq!(rest, said.replace('@', at), "{text}");
@@ -323,7 +333,12 @@ mod tests {
     #[test]
     fn a_word_of_the_command_line_is_one_word() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["a b.png", "it's \"it\".jpg"] {
+        let odd = if ESCAPES {
+            "it's \"it\".jpg"
+        } else {
+            "it's it.jpg"
+        };
+        for name in ["a b.png", odd] {
             let path = folder.path().join(name);
             std::fs::write(&path, name).unwrap();
             let text = format!("what? {} now", word(path.to_str().unwrap()));

@@ -39,7 +39,8 @@ impl Completer for Completion {
         }
         let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         // A word of a message is no file unless it looks like one.
-        if before[start..].contains(['/', '~']) || before.starts_with("/load ") {
+        let in_path = |letter: char| letter == '~' || std::path::is_separator(letter);
+        if before[start..].contains(in_path) || before.starts_with("/load ") {
             return self.files.complete_path(line, pos);
         }
         Ok((pos, Vec::new()))
@@ -74,6 +75,7 @@ fn words(before: &str) -> Option<(usize, Vec<String>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::MAIN_SEPARATOR_STR;
 
     fn completed(line: &str) -> Vec<String> {
         let history = rustyline::history::DefaultHistory::new();
@@ -92,10 +94,11 @@ mod tests {
         assert_eq!(completed("/show te"), ["/show template"]);
         assert_eq!(completed("/load ta"), ["/load tale"]);
         assert_eq!(completed("/help s"), ["/help set", "/help show"]);
-        let folder = env!("CARGO_MANIFEST_DIR");
-        let manifest = format!("What is in {folder}/Cargo.toml");
+        let folder = env!("CARGO_MANIFEST_DIR").replace('/', MAIN_SEPARATOR_STR);
+        let path = format!("{folder}{MAIN_SEPARATOR_STR}Cargo.toml");
+        let manifest = format!("What is in {path}");
         assert_eq!(completed(manifest.trim_end_matches(".toml")), [manifest]);
-        let file = format!("/load {folder}/Cargo.toml");
+        let file = format!("/load {path}");
         assert_eq!(completed(file.trim_end_matches("toml")), [file]);
         for message in ["Hello", "tell me about ta", "/system be"] {
             assert!(completed(message).is_empty(), "{message}");
