@@ -244,9 +244,10 @@ fn what_is_no_model_is_refused_and_leaves_nothing() {
     let store = Store::open(folder.path().join("models"));
     fs::write(folder.path().join("text.gguf"), "no model").unwrap();
     fs::create_dir(folder.path().join("hf")).unwrap();
+    let missing = fs::read("./none.gguf").unwrap_err().to_string();
     for (from, expected) in [
         ("./text.gguf", "not a GGUF file"),
-        ("./none.gguf", "No such file"),
+        ("./none.gguf", missing.as_str()),
         ("./hf", "is a folder"),
         ("missing-model", "no model missing-model:latest"),
         (
