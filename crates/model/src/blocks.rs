@@ -7,6 +7,7 @@ use crate::layer::{self, NormWeights};
 use crate::matrix::{Linear, Matrix};
 use crate::mixer::attention::whole::{Attention, WholeBuffers, WholeLengths};
 use crate::packed::PackedMatrices;
+use crate::spare::Spare;
 use crate::spec::{AttnGate, Norm, Presence};
 use crate::tensors::Tensors;
 use crate::workspace::TokenPosition;
@@ -109,6 +110,12 @@ impl BlockReader<'_, '_, '_> {
     }
 }
 
+/// Room for what a layer makes on its way.
+pub(crate) struct Room {
+    pub(crate) attention: WholeBuffers,
+    pub(crate) spare: Spare,
+}
+
 /// Computes with a model's matrices.
 #[derive(Copy, Clone)]
 pub(crate) struct BlockPass<'a> {
@@ -120,23 +127,40 @@ pub(crate) struct BlockPass<'a> {
 
 impl BlockPass<'_> {
     pub(crate) fn linear(&self, linear: &Linear, input: &[f32]) -> Vec<f32> {
+        self.linear_in(&mut Spare::default(), linear, input)
+    }
+
+    /// The same in a spare buffer.
+    pub(crate) fn linear_in(&self, spare: &mut Spare, linear: &Linear, input: &[f32]) -> Vec<f32> {
         let tokens = input.len() / linear.matrix.columns;
-        let mut out = vec![0.0; tokens * linear.matrix.rows];
+        let mut out = spare.take(tokens * linear.matrix.rows);
         self.packed.linear(self.compute, linear, input, &mut out);
         out
     }
 
     pub(crate) fn norm(&self, weights: &NormWeights, x: &[f32]) -> Vec<f32> {
-        let mut out = vec![0.0; x.len()];
+        self.norm_in(&mut Spare::default(), weights, x)
+    }
+
+    /// The same in a spare buffer.
+    pub(crate) fn norm_in(&self, spare: &mut Spare, weights: &NormWeights, x: &[f32]) -> Vec<f32> {
+        let mut out = spare.take(x.len());
         self.compute
             .norm(Norm::LayerBias, weights, self.epsilon, x, &mut out);
         out
     }
 
     /// x += linear over `input`.
-    pub(crate) fn add_branch(&self, linear: &Linear, input: &[f32], x: &mut [f32]) {
-        let branch = self.linear(linear, input);
+    pub(crate) fn add_branch(
+        &self,
+        spare: &mut Spare,
+        linear: &Linear,
+        input: &[f32],
+        x: &mut [f32],
+    ) {
+        let branch = self.linear_in(spare, linear, input);
         self.compute.add(x, &branch, linear.matrix.rows);
+        spare.give(branch);
     }
 
     pub(crate) fn gelu(&self, x: &mut [f32], width: usize) {
@@ -147,10 +171,17 @@ impl BlockPass<'_> {
     }
 
     /// The feed-forward network of `input`, added to `x`.
-    pub(crate) fn network(&self, network: &Network, input: &[f32], x: &mut [f32]) {
-        let mut hidden = self.linear(&network.up, input);
+    pub(crate) fn network(
+        &self,
+        spare: &mut Spare,
+        network: &Network,
+        input: &[f32],
+        x: &mut [f32],
+    ) {
+        let mut hidden = self.linear_in(spare, &network.up, input);
         self.gelu(&mut hidden, network.up.matrix.rows);
-        self.add_branch(&network.down, &hidden, x);
+        self.add_branch(spare, &network.down, &hidden, x);
+        spare.give(hidden);
     }
 
     /// A convolution three wide over rows of `x`, and GELU: a row for each `stride` rows.
@@ -186,21 +217,21 @@ impl BlockPass<'_> {
     pub(crate) fn attend(
         &self,
         layer: &AttentionLayer,
-        (sizes, buffers): (&AttentionConfig, &mut WholeBuffers),
+        (sizes, room): (&AttentionConfig, &mut Room),
         input: &[f32],
         x: &mut [f32],
     ) {
         let width = layer.query.matrix.rows;
         let tokens = input.len() / width;
-        let mut qkv = vec![0.0; 3 * input.len()];
-        let mut rest = TileMut::from_slice(&mut qkv, tokens, 3 * width);
+        let Room { attention, spare } = room;
+        let mut qkv = spare.take(3 * input.len());
         let linears = [&layer.query, &layer.key, &layer.value];
-        for linear in linears {
-            let (part, after) = rest.split_rows(width);
-            rest = after;
-            self.packed
-                .multiply(self.compute, &linear.matrix, input, part);
-        }
+        let (queries, rest) = TileMut::from_slice(&mut qkv, tokens, 3 * width).split_rows(width);
+        let (keys, values) = rest.split_rows(width);
+        let parts = linears.iter().zip([queries, keys, values]);
+        let parts = parts.map(|(linear, part)| (&linear.matrix, part));
+        self.packed
+            .multiply_each(self.compute, parts.collect(), input);
         let kernels = self.compute.kernels;
         self.compute.each_row(&mut qkv, 3 * width, |_, row| {
             for (linear, part) in linears.iter().zip(row.chunks_exact_mut(width)) {
@@ -217,7 +248,7 @@ impl BlockPass<'_> {
                 end,
             })
             .collect();
-        let mut mixed = vec![0.0; input.len()];
+        let mut mixed = spare.take(input.len());
         Attention {
             compute: self.compute,
             config: sizes,
@@ -227,8 +258,10 @@ impl BlockPass<'_> {
             slopes: &[],
             buckets: None,
         }
-        .run(buffers, &mut mixed);
-        self.add_branch(&layer.output, &mixed, x);
+        .run(attention, &mut mixed);
+        self.add_branch(spare, &layer.output, &mixed, x);
+        spare.give(mixed);
+        spare.give(qkv);
     }
 }
 
@@ -254,7 +287,10 @@ pub(crate) fn attention_sizes(width: usize, heads: usize) -> AttentionConfig {
     }
 }
 
-/// What attention over so many positions needs room for.
-pub(crate) fn buffers(sizes: &AttentionConfig, tokens: usize) -> WholeBuffers {
-    WholeBuffers::new(&WholeLengths::new(sizes, tokens))
+/// What layers over so many positions need room for.
+pub(crate) fn room(sizes: &AttentionConfig, tokens: usize) -> Room {
+    Room {
+        attention: WholeBuffers::new(&WholeLengths::new(sizes, tokens)),
+        spare: Spare::default(),
+    }
 }

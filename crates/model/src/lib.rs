@@ -48,6 +48,7 @@ mod pooling;
 mod residual;
 mod rope;
 mod row_formats;
+mod spare;
 pub mod spec;
 mod stretch;
 mod tensors;

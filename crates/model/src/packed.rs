@@ -6,9 +6,10 @@ use crate::error::LoadError;
 use crate::matrix::{Linear, Matrix};
 use crate::tensors::Source;
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
-use strata_kernels::{self as kernels, ActRows, Panels, Product, TileMut, Weights, act_format};
+use strata_kernels::{
+    self as kernels, ActFormat, ActRows, Panels, Product, TileMut, Weights, act_format,
+};
 use strata_platform::{Memory, Pool, Region, Resident};
 
 /// Matrices, and where each begins by its number.
@@ -64,6 +65,35 @@ impl PackedMatrices {
         self.product(compute, matrix, (input, matrix.columns, rows), out);
     }
 
+    /// Several matrices over the same rows of `input`.
+    pub(crate) fn multiply_each(
+        &self,
+        compute: &Compute<'_>,
+        parts: Vec<(&Matrix, TileMut<'_>)>,
+        input: &[f32],
+    ) {
+        let Some(&(first, _)) = parts.first() else {
+            return;
+        };
+        let (columns, format) = (first.columns, act_format(first.ty));
+        let alike = |matrix: &Matrix| matrix.columns == columns && act_format(matrix.ty) == format;
+        if !parts.iter().all(|(matrix, _)| alike(matrix)) {
+            for (matrix, out) in parts {
+                self.multiply(compute, matrix, input, out);
+            }
+            return;
+        }
+        let mut encoded = Vec::new();
+        let rows = (input, columns, input.len() / columns);
+        let x = encode(compute, format, columns, rows, &mut encoded);
+        let products = parts.into_iter().map(|(matrix, out)| Product {
+            weights: Weights::Packed(self.panels(matrix)),
+            x,
+            out,
+        });
+        compute.multiply(&mut products.collect::<Vec<_>>(), &mut []);
+    }
+
     /// A matrix over rows of `input`, `stride` apart, which may overlap.
     pub(crate) fn multiply_every(
         &self,
@@ -82,15 +112,14 @@ impl PackedMatrices {
         &self,
         compute: &Compute<'_>,
         matrix: &Matrix,
-        (input, stride, rows): (&[f32], usize, usize),
+        rows: (&[f32], usize, usize),
         out: TileMut<'_>,
     ) {
-        let (columns, format) = (matrix.columns, act_format(matrix.ty));
-        let mut encoded = vec![0; rows * format.row_bytes(columns)];
-        compute.encode(format, input, stride, columns, &mut encoded);
+        let mut encoded = Vec::new();
+        let format = act_format(matrix.ty);
         let product = Product {
             weights: Weights::Packed(self.panels(matrix)),
-            x: ActRows::new(format, columns, &encoded),
+            x: encode(compute, format, matrix.columns, rows, &mut encoded),
             out,
         };
         compute.multiply(&mut [product], &mut []);
@@ -130,4 +159,17 @@ impl PackedMatrices {
             compute.each_row(out, rows, |_, row| compute.kernels.add(row, bias));
         }
     }
+}
+
+/// Rows of `columns` floats, so many, `stride` apart, in the form that a matrix multiplies.
+fn encode<'x>(
+    compute: &Compute<'_>,
+    format: ActFormat,
+    columns: usize,
+    (input, stride, rows): (&[f32], usize, usize),
+    encoded: &'x mut Vec<u8>,
+) -> ActRows<'x> {
+    encoded.resize(rows * format.row_bytes(columns), 0);
+    compute.encode(format, input, stride, columns, encoded);
+    ActRows::new(format, columns, encoded)
 }

@@ -44,19 +44,19 @@ impl Ctc {
             x = pass.norm(&weights.norm, &x);
         }
         let sizes = blocks::attention_sizes(config.width, config.heads);
-        let mut buffers = blocks::buffers(&sizes, x.len() / config.width);
+        let mut room = blocks::room(&sizes, x.len() / config.width);
         for (attention, network) in &weights.layers {
             if config.norm_first {
                 let normed = pass.norm(&attention.norm, &x);
-                pass.attend(attention, (&sizes, &mut buffers), &normed, &mut x);
+                pass.attend(attention, (&sizes, &mut room), &normed, &mut x);
                 let normed = pass.norm(&network.norm, &x);
-                pass.network(network, &normed, &mut x);
+                pass.network(&mut room.spare, network, &normed, &mut x);
             } else {
                 let input = x.clone();
-                pass.attend(attention, (&sizes, &mut buffers), &input, &mut x);
+                pass.attend(attention, (&sizes, &mut room), &input, &mut x);
                 x = pass.norm(&attention.norm, &x);
                 let input = x.clone();
-                pass.network(network, &input, &mut x);
+                pass.network(&mut room.spare, network, &input, &mut x);
                 x = pass.norm(&network.norm, &x);
             }
         }

@@ -4,12 +4,13 @@ use super::clamped::TowerLinear;
 use super::pass::TowerPass;
 use super::spec::{HeadNorm, TowerRope};
 use super::weights::TowerLayer;
+use crate::blocks::{self, Room};
 use crate::config::AttentionConfig;
 use crate::layer::NormWeights;
-use crate::mixer::attention::whole::{Attention, WholeBuffers, WholeLengths};
+use crate::mixer::attention::whole::Attention;
+use crate::spare::Spare;
 use crate::spec::AttnGate;
 use crate::workspace::TokenPosition;
-use alloc::vec;
 use alloc::vec::Vec;
 use strata_kernels::{RopeKind, TileMut};
 
@@ -26,7 +27,7 @@ impl TowerPass<'_> {
         let config = &self.tower.config;
         let sizes = self.sizes();
         let tokens = x.len() / config.width;
-        let mut buffers = WholeBuffers::new(&WholeLengths::new(&sizes, tokens));
+        let mut room = blocks::room(&sizes, tokens);
         let rotations = self.rotations();
         let everything = [0, tokens as u32];
         let mut stacked = Vec::new();
@@ -35,8 +36,8 @@ impl TowerPass<'_> {
                 Some((_, every)) if !(index + 1).is_multiple_of(every) => &self.layout.windows[..],
                 _ => &everything,
             };
-            self.attention(layer, &sizes, (starts, &rotations), &mut buffers, x);
-            self.network(layer, x);
+            self.attention(layer, &sizes, (starts, &rotations), &mut room, x);
+            self.network(layer, &mut room.spare, x);
             let own = self.tower.weights.stacked.iter();
             for own in own.filter(|own| own.layer == index) {
                 stacked.push(self.stack(own, &x[self.classes * config.width..]));
@@ -75,13 +76,14 @@ impl TowerPass<'_> {
         layer: &TowerLayer,
         sizes: &AttentionConfig,
         (starts, rotations): (&[u32], &[f32]),
-        buffers: &mut WholeBuffers,
+        room: &mut Room,
         x: &mut [f32],
     ) {
         let width = self.tower.config.width;
         let tokens = x.len() / width;
-        let normed = self.norm(&layer.attn_norm, x);
-        let mut qkv = vec![0.0; 3 * x.len()];
+        let Room { attention, spare } = room;
+        let normed = self.norm_in(spare, &layer.attn_norm, x);
+        let mut qkv = spare.take(3 * x.len());
         let mut rest = TileMut::from_slice(&mut qkv, tokens, 3 * width);
         for linear in &layer.qkv {
             let matrix = &linear.linear.matrix;
@@ -108,7 +110,8 @@ impl TowerPass<'_> {
                 end: len,
             }));
         }
-        let mut mixed = vec![0.0; x.len()];
+        spare.give(normed);
+        let mut mixed = spare.take(x.len());
         Attention {
             compute: self.compute,
             config: sizes,
@@ -118,12 +121,14 @@ impl TowerPass<'_> {
             slopes: &[],
             buckets: None,
         }
-        .run(buffers, &mut mixed);
+        .run(attention, &mut mixed);
+        spare.give(qkv);
         let ending = Ending {
             norm: layer.attn_post_norm.as_ref(),
             scale: layer.attn_scale.as_deref(),
         };
-        self.add_branch(&layer.output, &mixed, ending, x);
+        self.add_branch(&layer.output, &mixed, (ending, &mut *spare), x);
+        spare.give(mixed);
     }
 
     /// Adds biases to a token's queries, keys and values, keeps them within bounds and norms them.
@@ -176,11 +181,11 @@ impl TowerPass<'_> {
     }
 
     /// The feed-forward network, added to `x`.
-    fn network(&self, layer: &TowerLayer, x: &mut [f32]) {
+    fn network(&self, layer: &TowerLayer, spare: &mut Spare, x: &mut [f32]) {
         let config = &self.tower.config;
-        let normed = self.norm(&layer.ffn_norm, x);
+        let normed = self.norm_in(spare, &layer.ffn_norm, x);
         let (kernels, activation) = (self.compute.kernels, config.activation);
-        let up = self.linear(&layer.up, &normed);
+        let up = self.linear_in(spare, &layer.up, &normed);
         let hidden = match &layer.gate {
             None => {
                 let mut hidden = up;
@@ -190,28 +195,38 @@ impl TowerPass<'_> {
                 hidden
             }
             Some(gate) => {
-                let mut hidden = self.linear(gate, &normed);
+                let mut hidden = self.linear_in(spare, gate, &normed);
                 self.compute
                     .each_row(&mut hidden, config.ffn, |token, row| {
                         let up = &up[token * config.ffn..][..config.ffn];
                         kernels.activate_mul(activation, row, up);
                     });
+                spare.give(up);
                 hidden
             }
         };
+        spare.give(normed);
         let ending = Ending {
             norm: layer.ffn_post_norm.as_ref(),
             scale: layer.ffn_scale.as_deref(),
         };
-        self.add_branch(&layer.down, &hidden, ending, x);
+        self.add_branch(&layer.down, &hidden, (ending, &mut *spare), x);
+        spare.give(hidden);
     }
 
     /// x += scale · norm (linear over `input`).
-    fn add_branch(&self, linear: &TowerLinear, input: &[f32], ending: Ending<'_>, x: &mut [f32]) {
+    fn add_branch(
+        &self,
+        linear: &TowerLinear,
+        input: &[f32],
+        (ending, spare): (Ending<'_>, &mut Spare),
+        x: &mut [f32],
+    ) {
         let width = self.tower.config.width;
-        let mut branch = self.linear(linear, input);
+        let mut branch = self.linear_in(spare, linear, input);
         if let Some(norm) = ending.norm {
-            branch = self.norm(norm, &branch);
+            let normed = self.norm_in(spare, norm, &branch);
+            spare.give(core::mem::replace(&mut branch, normed));
         }
         if let Some(scale) = ending.scale {
             self.compute.each_row(&mut branch, width, |_, row| {
@@ -219,5 +234,6 @@ impl TowerPass<'_> {
             });
         }
         self.compute.add(x, &branch, width);
+        spare.give(branch);
     }
 }

@@ -8,6 +8,7 @@ use crate::compute::Compute;
 use crate::embedded::Grid;
 use crate::layer::NormWeights;
 use crate::matrix::Matrix;
+use crate::spare::Spare;
 use alloc::vec;
 use alloc::vec::Vec;
 use strata_kernels::TileMut;
@@ -141,7 +142,12 @@ impl TowerPass<'_> {
 
     /// Norms each row.
     pub(super) fn norm(&self, weights: &NormWeights, x: &[f32]) -> Vec<f32> {
-        let mut out = vec![0.0; x.len()];
+        self.norm_in(&mut Spare::default(), weights, x)
+    }
+
+    /// The same in a spare buffer.
+    pub(super) fn norm_in(&self, spare: &mut Spare, weights: &NormWeights, x: &[f32]) -> Vec<f32> {
+        let mut out = spare.take(x.len());
         let (kind, epsilon) = (self.tower.spec.norm, self.tower.config.epsilon);
         self.compute.norm(kind, weights, epsilon, x, &mut out);
         out
@@ -149,9 +155,19 @@ impl TowerPass<'_> {
 
     /// A matrix and its bias over rows of `input`.
     pub(super) fn linear(&self, linear: &TowerLinear, input: &[f32]) -> Vec<f32> {
+        self.linear_in(&mut Spare::default(), linear, input)
+    }
+
+    /// The same in a spare buffer.
+    pub(super) fn linear_in(
+        &self,
+        spare: &mut Spare,
+        linear: &TowerLinear,
+        input: &[f32],
+    ) -> Vec<f32> {
         let input = linear.input(input);
         let (columns, rows) = (linear.linear.matrix.columns, linear.linear.matrix.rows);
-        let mut out = vec![0.0; input.len() / columns * rows];
+        let mut out = spare.take(input.len() / columns * rows);
         let packed = &self.tower.packed;
         packed.linear(self.compute, &linear.linear, &input, &mut out);
         if linear.bounds.is_some() {

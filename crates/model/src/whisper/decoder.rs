@@ -6,6 +6,7 @@ use super::weights::Whisper;
 use crate::blocks::{AttentionLayer, BlockPass};
 use crate::compute::Compute;
 use crate::mixer::attention::stored::{self, StoredRows};
+use crate::spare::Spare;
 use alloc::vec;
 use alloc::vec::Vec;
 use strata_kernels::{KvRows, TileMut};
@@ -107,7 +108,8 @@ impl Whisper {
             let watched = alignment.as_deref_mut().map(|alignment| (index, alignment));
             pass.attend_to_window(&layer.cross, &heard.layers[index], watched, &mut x);
             let normed = pass.pass.norm(&layer.network.norm, &x);
-            pass.pass.network(&layer.network, &normed, &mut x);
+            pass.pass
+                .network(&mut Spare::default(), &layer.network, &normed, &mut x);
         }
         state.len = end;
         let rows = rows.min(tokens.len());
@@ -170,7 +172,7 @@ impl DecoderPass<'_> {
             let query = &queries[unit * size..][..size];
             stored::attend(kernels, query, scale(size), rows, out);
         });
-        pass.add_branch(&layer.output, &mixed, x);
+        pass.add_branch(&mut Spare::default(), &layer.output, &mixed, x);
     }
 
     /// Attention to the whole window, added to `x`.
@@ -215,7 +217,7 @@ impl DecoderPass<'_> {
                 }
             }
         }
-        pass.add_branch(&layer.output, &mixed, x);
+        pass.add_branch(&mut Spare::default(), &layer.output, &mixed, x);
     }
 }
 

@@ -6,6 +6,7 @@ use super::encoder_weights::EncoderWeights;
 use super::weights::Whisper;
 use crate::blocks::{self, BlockPass};
 use crate::compute::Compute;
+use crate::spare::Spare;
 use alloc::vec;
 use alloc::vec::Vec;
 use strata_kernels::KvType;
@@ -46,12 +47,14 @@ impl EncoderWeights {
         pass.compute.add(&mut x, &self.position, width);
         x.truncate(positions * width);
         let sizes = blocks::attention_sizes(width, heads);
-        let mut buffers = blocks::buffers(&sizes, positions);
+        let mut room = blocks::room(&sizes, positions);
         for layer in &self.layers {
-            let normed = pass.norm(&layer.attention.norm, &x);
-            pass.attend(&layer.attention, (&sizes, &mut buffers), &normed, &mut x);
-            let normed = pass.norm(&layer.network.norm, &x);
-            pass.network(&layer.network, &normed, &mut x);
+            let normed = pass.norm_in(&mut room.spare, &layer.attention.norm, &x);
+            pass.attend(&layer.attention, (&sizes, &mut room), &normed, &mut x);
+            room.spare.give(normed);
+            let normed = pass.norm_in(&mut room.spare, &layer.network.norm, &x);
+            pass.network(&mut room.spare, &layer.network, &normed, &mut x);
+            room.spare.give(normed);
         }
         x
     }
@@ -100,10 +103,14 @@ impl Whisper {
             .encoder
             .states(pass, sizes, window, config.audio_positions);
         let states = pass.norm(&self.encoder.output_norm, &x);
+        let mut spare = Spare::default();
         let layers = self.decoder.layers.iter().map(|layer| {
-            let keys = pass.linear(&layer.cross.key, &states);
-            let values = pass.linear(&layer.cross.value, &states);
-            [self.by_head(compute, &keys), self.by_head(compute, &values)]
+            [&layer.cross.key, &layer.cross.value].map(|linear| {
+                let rows = pass.linear_in(&mut spare, linear, &states);
+                let kept = self.by_head(compute, &rows);
+                spare.give(rows);
+                kept
+            })
         });
         Ok(Heard {
             layers: layers.collect(),
