@@ -3,7 +3,7 @@
 use crate::compare::Side;
 use crate::lent::Lent;
 use crate::present;
-use crate::split::{golden, same_bits, same_bits_with_adapters, split, whole};
+use crate::split::{golden, golden_models, same_bits, same_bits_with_adapters, split, whole};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 use strata_gpu::DeviceError;
 use strata_model::{BatchError, KvType, Output, Span};
@@ -26,7 +26,28 @@ fn layers_on_devices_and_the_processors_give_the_same_bits() {
     // Behind the processors, and several devices; with windows, sinks, experts.
     let cuts = [("llama", &[1][..]), ("gpt-oss", &[1]), ("gemma2", &[0, 1])];
     for (name, starts) in cuts {
-        same_bits(name, starts, KvType::F16, &mut gpu);
+        assert!(same_bits(name, starts, KvType::F16, &mut gpu), "{name}");
+    }
+    // Short convolutions and their states stay with the processors.
+    let last = golden("lfm2").config().layers.len() - 1;
+    assert!(same_bits("lfm2", &[last], KvType::F16, &mut gpu));
+    assert!(!same_bits("lfm2", &[0], KvType::F16, &mut gpu));
+    if std::env::var("STRATA_GOLDEN").is_ok_and(|all| all == "all") {
+        // Of those whose second layer no GPU computes the last one at least, behind recurrent states.
+        let last = |name: &String| {
+            let layers = golden(name).config().layers.len();
+            same_bits(name, &[layers - 1], KvType::F16, &mut || device.clone())
+        };
+        let (same, others): (Vec<_>, Vec<_>) = golden_models()
+            .into_iter()
+            .partition(|name| same_bits(name, &[1], KvType::F16, &mut gpu));
+        let (behind, refused): (Vec<_>, Vec<_>) = others.into_iter().partition(|name| last(name));
+        println!("{behind:?} have them in their last layer");
+        println!(
+            "{} models have the same bits; refused: {refused:?}",
+            same.len()
+        );
+        assert!(same.len() > 90, "only {}", same.len());
     }
 }
 

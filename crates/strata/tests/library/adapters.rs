@@ -1,8 +1,9 @@
 //! LoRA adapters, which requests ask for by number.
 
+use crate::devices::{present, vulkan};
 use crate::support::{Tensor, gguf, open, tale, tale_file};
 use std::path::Path;
-use strata::{ErrorKind, Model, Options};
+use strata::{ErrorKind, GpuLayers, Model, Options};
 use strata_weights::gguf::Builder;
 use strata_weights::{GgmlType, Gguf};
 
@@ -72,4 +73,21 @@ fn a_request_has_the_adapter_that_it_asks_for() {
     assert_eq!(ask(&model, &[]), two);
     assert_eq!(ask(&model, &[(0, 0.0)]), plain);
     assert_eq!(model.worker().adapters().count(), 1);
+}
+
+#[test]
+fn a_gpu_computes_with_adapters_as_the_processors_do() {
+    if !present() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.gguf");
+    write_adapter(&path, 1);
+    let options = Options::default().context(128).adapter(&path, 0.0);
+    let here = open("tale", options.clone()).unwrap();
+    let split = options.device(vulkan()).gpu_layers(GpuLayers::Last(4));
+    let there = open("tale", split).unwrap();
+    for adapters in [&[(0, 1.0)][..], &[], &[(0, 0.5)]] {
+        assert_eq!(ask(&there, adapters), ask(&here, adapters));
+    }
 }

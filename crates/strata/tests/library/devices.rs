@@ -8,12 +8,12 @@ fn ask(model: &Model) -> String {
     request.temperature(0.0).max_tokens(8).text().unwrap()
 }
 
-fn vulkan() -> Device {
+pub(crate) fn vulkan() -> Device {
     Device::Vulkan(vec![0])
 }
 
 /// Whether there is a device; CI has one.
-fn present() -> bool {
+pub(crate) fn present() -> bool {
     let found = strata::gpus().iter().any(|gpu| gpu.id == "vulkan:0");
     if !found {
         assert!(std::env::var_os("CI").is_none(), "CI has a device");
