@@ -28,7 +28,7 @@ async function counted() {
     RawStream.prototype[method] = function (...given) {
       const result = value.apply(this, given);
       calls += 1;
-      copied += typeof result === 'string' ? Buffer.byteLength(result) : 0;
+      for (const text of Array.isArray(result) ? result : []) copied += Buffer.byteLength(text);
       return result;
     };
   }

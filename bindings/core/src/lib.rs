@@ -11,6 +11,7 @@ mod jobs;
 mod load;
 mod model;
 mod options;
+mod pace;
 mod request;
 mod session;
 mod signal;

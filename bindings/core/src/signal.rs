@@ -10,6 +10,7 @@ use std::time::Instant;
 pub(crate) struct Signal {
     state: Mutex<State>,
     changed: Condvar,
+    hurried: Condvar,
 }
 
 #[derive(Default)]
@@ -18,6 +19,11 @@ struct State {
     /// Threads that wait: where there are none, telling them would be a system call for nothing.
     sleepers: usize,
     tasks: Vec<Waker>,
+    /// Whoever lets documents gather should come now.
+    hurry: bool,
+    /// Threads and tasks that do.
+    dozers: usize,
+    dozing: Vec<Waker>,
     /// Holds one byte while the signal is set.
     pipe: Option<(PipeReader, PipeWriter)>,
 }
@@ -43,6 +49,51 @@ impl Signal {
             self.changed.notify_all();
         }
         tasks.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sets it, and wakes those that doze.
+    pub(crate) fn hurry(&self) {
+        let mut state = self.state();
+        state.hurry = true;
+        let tasks = std::mem::take(&mut state.dozing);
+        let dozers = state.dozers;
+        drop(state);
+        if dozers > 0 {
+            self.hurried.notify_all();
+        }
+        tasks.into_iter().for_each(Waker::wake);
+        self.set();
+    }
+
+    /// There is no hurry any more.
+    pub(crate) fn calm(&self) {
+        self.state().hurry = false;
+    }
+
+    /// Waits until `end`, or until there is a hurry.
+    pub(crate) fn doze(&self, end: Instant) {
+        let mut state = self.state();
+        while !state.hurry {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state.dozers += 1;
+            let waited = self.hurried.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state.dozers -= 1;
+        }
+    }
+
+    /// Wakes a task, which wakes by itself after a while, when there is a hurry.
+    pub(crate) fn wake_dozing(&self, task: &Waker) {
+        let mut state = self.state();
+        if state.hurry {
+            drop(state);
+            task.wake_by_ref();
+        } else if !state.dozing.iter().any(|known| known.will_wake(task)) {
+            state.dozing.push(task.clone());
+        }
     }
 
     /// Clears it. Whoever calls this looks at the stream afterwards.
@@ -122,6 +173,15 @@ impl Wake for Signal {
     }
 }
 
+/// Hurries those that doze.
+pub(crate) struct Hurry(pub(crate) Arc<Signal>);
+
+impl Wake for Hurry {
+    fn wake(self: Arc<Self>) {
+        self.0.hurry();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +202,26 @@ mod tests {
         assert!(!signal.wait(Some(Instant::now() + Duration::from_millis(1))));
         Waker::from(Arc::clone(&signal)).wake();
         assert!(signal.wait(None));
+    }
+
+    #[test]
+    fn those_that_doze_wake_in_time_or_when_there_is_a_hurry() {
+        let signal = Arc::new(Signal::default());
+        let task = Arc::new(Signal::default());
+        signal.wake_dozing(&Waker::from(Arc::clone(&task)));
+        signal.set();
+        let soon = Instant::now() + Duration::from_millis(1);
+        signal.doze(soon);
+        assert!(Instant::now() >= soon && !task.wait(Some(soon)));
+        let other = Arc::clone(&signal);
+        let dozing = std::thread::spawn(move || {
+            other.doze(Instant::now() + Duration::from_secs(1 << 20));
+        });
+        Waker::from(Arc::new(Hurry(Arc::clone(&signal)))).wake();
+        dozing.join().unwrap();
+        assert!(task.wait(None));
+        signal.calm();
+        signal.doze(soon);
     }
 
     #[test]

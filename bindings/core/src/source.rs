@@ -54,6 +54,16 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Whether the engine still writes; then the task is woken when it has said everything.
+    pub(crate) fn goes_on(&mut self, context: &mut Context<'_>) -> bool {
+        match self {
+            Self::Answer(answer) => answer.events.poll_over(context).is_pending(),
+            _ => false,
+        }
+    }
+}
+
 /// Text on its way, written in the words of the dialect that asked.
 pub(crate) struct Answer {
     pub(crate) events: Events,

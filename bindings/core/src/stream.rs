@@ -1,8 +1,9 @@
 //! A stream of JSON documents: the answer to a request, or the progress of a load.
 
 use crate::model::{Model, TextModel};
+use crate::pace::Pace;
 use crate::request::work;
-use crate::signal::Signal;
+use crate::signal::{Hurry, Signal};
 use crate::source::Source;
 use std::collections::VecDeque;
 use std::fmt;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
 pub(crate) struct State {
     source: Source,
     documents: VecDeque<String>,
+    pace: Pace,
     failure: Option<Error>,
     /// What a load has loaded.
     loaded: Option<Model>,
@@ -67,6 +69,7 @@ impl JsonStream {
             state: Mutex::new(State {
                 source: Source::Awaited,
                 documents: VecDeque::new(),
+                pace: Pace::default(),
                 failure: None,
                 loaded: None,
             }),
@@ -86,10 +89,33 @@ impl JsonStream {
         let end = end.map(|time| Instant::now() + time);
         loop {
             match self.try_next() {
-                Next::Pending if self.0.0.signal.wait(end) => {}
+                Next::Pending if self.wait(end) => {}
                 next => return next,
             }
         }
+    }
+
+    /// Waits until it is worth while to look again. False if `end` comes first.
+    fn wait(&self, end: Option<Instant>) -> bool {
+        let pause = self.pause();
+        if pause.is_zero() {
+            return self.0.0.signal.wait(end);
+        }
+        let now = Instant::now();
+        let (moment, end) = (now + pause, end.unwrap_or(now + pause));
+        self.0.0.signal.doze(moment.min(end));
+        now < end
+    }
+
+    /// How long to let documents gather before one waits to be woken: not at all, or, where they come so fast that waking
+    /// somebody for each would keep the engine from computing, some milliseconds.
+    pub fn pause(&self) -> Duration {
+        self.0.0.pause()
+    }
+
+    /// Wakes a task that makes a [pause](Self::pause) where the answer ends before that.
+    pub fn wake_from_pause(&self, task: &Waker) {
+        self.0.0.signal.wake_dozing(task);
     }
 
     /// What comes next, if it is there already.
@@ -223,7 +249,23 @@ impl Shared {
         state.failure = Some(Error::new(ErrorKind::Canceled, what));
         drop(state);
         drop(source);
-        self.signal.set();
+        self.signal.hurry();
+    }
+
+    fn pause(&self) -> Duration {
+        let mut state = self.state();
+        let pause = state.pace.pause(Instant::now());
+        if pause.is_zero() {
+            return pause;
+        }
+        // What was in a hurry before has been seen; what is from now on ends the pause.
+        self.signal.calm();
+        let waker = Waker::from(Arc::new(Hurry(Arc::clone(&self.signal))));
+        if state.source.goes_on(&mut Context::from_waker(&waker)) {
+            pause
+        } else {
+            Duration::ZERO
+        }
     }
 
     fn try_next(&self) -> Next {
@@ -231,6 +273,7 @@ impl Shared {
         let State {
             source,
             documents,
+            pace,
             failure,
             ..
         } = &mut *state;
@@ -246,6 +289,9 @@ impl Shared {
                 if let Err(error) = polled {
                     *failure = Some(error);
                 }
+            }
+            if !documents.is_empty() {
+                pace.gave(documents.len(), Instant::now());
             }
         }
         let next = match (documents.pop_front(), &*source, &*failure) {

@@ -4,33 +4,42 @@
 const native = require('./native.js');
 const { call } = require('./errors.js');
 
-/** Those that wait, by number. */
+/** Those that wait to be told, by their stream's number. */
 const waiting = new Map();
 let last = 0;
 /** One timer for all: it costs less to hold it or let it go than to make another for each token. */
 let keepAlive;
 let listener;
 
-function wake(number) {
-  const resolve = waiting.get(number);
+function tell(number) {
+  const wait = waiting.get(number);
   waiting.delete(number);
   if (waiting.size === 0) keepAlive.unref();
-  resolve?.();
+  wait?.resolve();
 }
 
-/** Resolves when the stream of this number has something. The process stays alive meanwhile. */
-function ready(number) {
-  keepAlive ??= setInterval(() => {}, 1 << 30);
-  if (waiting.size === 0) keepAlive.ref();
-  return new Promise((resolve) => waiting.set(number, resolve));
+/** Resolves when the stream of this number tells that it has something. The process stays alive meanwhile. */
+function told(number) {
+  let wait = waiting.get(number);
+  if (wait === undefined) {
+    keepAlive ??= setInterval(() => {}, 1 << 30);
+    if (waiting.size === 0) keepAlive.ref();
+    wait = {};
+    wait.promise = new Promise((resolve) => (wait.resolve = resolve));
+    waiting.set(number, wait);
+  }
+  return wait.promise;
 }
 
 /** The documents of a request: `for await (const document of …)`. Leaving the loop cancels the request. */
 class Documents {
   constructor(raw, signal) {
     this._raw = raw;
+    this._number = last = (last + 1) >>> 0;
+    this._texts = [];
+    this._read = 0;
     this._signal = signal;
-    this._abort = () => raw.cancel();
+    this._abort = () => this.cancel();
     if (signal?.aborted) raw.cancel();
     signal?.addEventListener('abort', this._abort, { once: true });
   }
@@ -44,17 +53,23 @@ class Documents {
   }
 
   async nextText() {
+    listener ??= new native.Listener(tell);
     try {
       for (;;) {
-        listener ??= new native.Listener(wake);
-        const number = (last = (last + 1) >>> 0);
-        const got = call(() => this._raw.poll(listener, number));
-        if (typeof got === 'string') return got;
-        if (got) {
+        if (this._read < this._texts.length) return this._texts[this._read++];
+        const got = call(() => this._raw.take(listener, this._number));
+        if (got === null) {
           this._release();
           return undefined;
         }
-        await ready(number);
+        if (typeof got === 'number') {
+          // Where documents come fast they gather: waking the loop for each would keep the engine from computing.
+          if (got > 0) setTimeout(tell, got, this._number);
+          await told(this._number);
+        } else {
+          this._texts = got;
+          this._read = 0;
+        }
       }
     } catch (error) {
       this._release();
@@ -67,9 +82,10 @@ class Documents {
     this._signal?.removeEventListener('abort', this._abort);
   }
 
-  /** Cancels the request. */
+  /** Cancels the request. What came before is not given any more. */
   cancel() {
     this._raw.cancel();
+    this._texts = [];
   }
 
   /** Gives the result of a tool call. */
@@ -79,7 +95,7 @@ class Documents {
 
   async return(value) {
     this._release();
-    this._raw.cancel();
+    this.cancel();
     return { done: true, value };
   }
 

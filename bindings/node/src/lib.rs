@@ -5,7 +5,7 @@ use napi::bindgen_prelude::{AsyncTask, Buffer, Either, Function, Task, Uint8Arra
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi::{Env, Result, Status};
 use napi_derive::napi;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Wake, Waker};
 use strata_bindings as core;
 use strata_bindings::{ErrorKind, Json, JsonStream, Next, SharedSession};
@@ -75,14 +75,14 @@ impl RawModel {
     pub fn request(&self, path: String, body: Option<String>) -> Result<RawStream> {
         let body = body.unwrap_or_default();
         let asked = core::request(&self.model()?, &path, body.as_bytes());
-        asked.map(RawStream).map_err(raise)
+        asked.map(RawStream::of).map_err(raise)
     }
 
     /// A conversation that goes on after its tool calls.
     #[napi]
     pub fn chat_tools(&self, body: String) -> Result<RawStream> {
         let asked = core::chat_with_tools(&self.model()?, body.as_bytes());
-        asked.map(RawStream).map_err(raise)
+        asked.map(RawStream::of).map_err(raise)
     }
 
     /// What is known of the model.
@@ -136,45 +136,78 @@ impl RawModel {
     }
 }
 
+/// Documents that are taken with one call at most.
+const AT_ONCE: usize = 64;
+
 /// An answer on its way.
 #[napi]
-pub struct RawStream(JsonStream);
+pub struct RawStream {
+    stream: JsonStream,
+    /// Tells the listener of this stream.
+    waker: OnceLock<Waker>,
+}
+
+impl RawStream {
+    fn of(stream: JsonStream) -> Self {
+        Self {
+            stream,
+            waker: OnceLock::new(),
+        }
+    }
+}
 
 #[napi]
 impl RawStream {
-    /// A document; true after the last. False if there is none yet: then a listener is told, once, by this number, when there
-    /// is something.
+    /// The documents that are there; null after the last. If there are none, how many milliseconds to let some gather before
+    /// one asks again, or 0. The listener is told, once, by this number, when to ask before that.
     #[napi]
-    pub fn poll(&self, listener: &Listener, number: u32) -> Result<Either<String, bool>> {
-        match self.0.try_next() {
-            Next::Document(text) => Ok(Either::A(text)),
-            Next::End => Ok(Either::B(true)),
-            Next::Pending => {
-                let callback = Arc::clone(&listener.0);
-                let listening = Arc::new(Listening { callback, number });
-                self.0.wake(&Waker::from(listening));
-                Ok(Either::B(false))
+    pub fn take(
+        &self,
+        listener: &Listener,
+        number: u32,
+    ) -> Result<Option<Either<Vec<String>, u32>>> {
+        let mut documents = Vec::new();
+        while documents.len() < AT_ONCE {
+            match self.stream.try_next() {
+                Next::Document(text) => documents.push(text),
+                Next::Pending => break,
+                _ if !documents.is_empty() => break,
+                Next::End => return Ok(None),
+                Next::Failed(error) => return Err(raise(error)),
             }
-            Next::Failed(error) => Err(raise(error)),
         }
+        if !documents.is_empty() {
+            return Ok(Some(Either::A(documents)));
+        }
+        let waker = self.waker.get_or_init(|| {
+            let callback = Arc::clone(&listener.0);
+            Waker::from(Arc::new(Listening { callback, number }))
+        });
+        let pause = self.stream.pause().as_micros().div_ceil(1000) as u32;
+        if pause > 0 {
+            self.stream.wake_from_pause(waker);
+        } else {
+            self.stream.wake(waker);
+        }
+        Ok(Some(Either::B(pause)))
     }
 
     /// Cancels it.
     #[napi]
     pub fn cancel(&self) {
-        self.0.cancel();
+        self.stream.cancel();
     }
 
     /// Gives the result of a tool call.
     #[napi]
     pub fn tool_result(&self, id: String, text: String) -> Result<()> {
-        self.0.tool_result(&id, &text).map_err(raise)
+        self.stream.tool_result(&id, &text).map_err(raise)
     }
 
     /// The model of a load that has ended.
     #[napi]
     pub fn model(&self) -> Option<RawModel> {
-        self.0.take_model().map(RawModel::of)
+        self.stream.take_model().map(RawModel::of)
     }
 }
 
@@ -199,7 +232,10 @@ impl RawSession {
     /// Continues the text.
     #[napi]
     pub fn run(&self, body: String) -> Result<RawStream> {
-        self.0.run(body.as_bytes()).map(RawStream).map_err(raise)
+        self.0
+            .run(body.as_bytes())
+            .map(RawStream::of)
+            .map_err(raise)
     }
 
     /// The text so far.
@@ -297,7 +333,7 @@ pub fn plan(model: String, options: String) -> AsyncTask<Planning> {
 #[napi]
 pub fn load(model: String, options: String) -> Result<RawStream> {
     let loading = core::load(&model, options.as_bytes());
-    loading.map(RawStream).map_err(raise)
+    loading.map(RawStream::of).map_err(raise)
 }
 
 /// What this build can do.
