@@ -2,11 +2,13 @@
 
 use super::{PACKAGES, folder, sight};
 use crate::command::{cargo, root, run as execute, target};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// How much is tested.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,7 +22,12 @@ pub(super) enum Extent {
 pub(super) struct Expected {
     variables: Vec<(&'static str, String)>,
     extent: Extent,
+    /// A test that takes longer hangs.
+    limit: Duration,
 }
+
+/// What a language's test takes at most beside its streams, on a busy machine.
+const REST: Duration = Duration::from_secs(600);
 
 /// The variables that name files.
 const FILES: [&str; 6] = [
@@ -74,6 +81,7 @@ impl Expected {
                 ("STRATA_EYES", projector.to_string_lossy().into_owned()),
             ],
             extent,
+            limit: REST + Duration::from_secs(seconds.into()),
         })
     }
 
@@ -110,7 +118,7 @@ impl Expected {
         for (name, value) in &self.variables {
             command.env(name, value);
         }
-        Ok(said(command)?
+        Ok(said_within(command, self.limit)?
             .lines()
             .filter_map(|line| line.strip_prefix("feature "))
             .map(String::from)
@@ -120,17 +128,34 @@ impl Expected {
 
 /// Runs a command and gives what it prints.
 pub(super) fn said(command: &mut Command) -> Result<String> {
+    said_within(command, Duration::MAX)
+}
+
+/// The same, ending a command that takes longer.
+fn said_within(command: &mut Command, limit: Duration) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let child = command.stdout(Stdio::piped()).spawn();
-    let output = child
-        .and_then(std::process::Child::wait_with_output)
-        .with_context(|| format!("cannot start {program}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(
-        output.status.success(),
-        "{program} failed ({}):\n{text}",
-        output.status
-    );
+    let mut child = child.with_context(|| format!("cannot start {program}"))?;
+    let mut output = child.stdout.take().context("its output")?;
+    let reader = thread::spawn(move || {
+        let mut text = Vec::new();
+        output.read_to_end(&mut text).map(|_| text)
+    });
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if start.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            bail!("{program} hangs: it was ended after {} s", limit.as_secs());
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let text = reader.join().unwrap_or_else(|_| Ok(Vec::new()))?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    ensure!(status.success(), "{program} failed ({status}):\n{text}");
     Ok(text)
 }
 
@@ -207,4 +232,24 @@ fn post(address: &str, path: &str, body: &str) -> Result<String> {
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_hangs_is_ended() {
+        let run = |words: &str, limit| said_within(Command::new("sh").args(["-c", words]), limit);
+        assert_eq!(run("echo a; sleep 0.05", Duration::MAX).unwrap(), "a\n");
+        let hanging = run("exec sleep 1000", Duration::from_millis(50)).unwrap_err();
+        assert!(hanging.to_string().contains("hangs"), "{hanging}");
+        let failed = run("echo b; exit 3", Duration::MAX)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            failed.contains("exit status: 3") && failed.contains('b'),
+            "{failed}"
+        );
+    }
 }
