@@ -340,7 +340,7 @@ func stress(t *testing.T, ctx context.Context) {
 	if err != nil {
 		seconds = 3
 	}
-	model := need[*strata.Model](t)(strata.Load("tale", strata.Options{Context: 512, Requests: 16}))
+	model := need[*strata.Model](t)(strata.Load("tale", strata.Options{Context: 64, Requests: 16}))
 	length := time.Duration(seconds * float64(time.Second))
 	end := time.Now().Add(length)
 	var ended, canceled atomic.Int64

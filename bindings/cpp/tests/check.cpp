@@ -174,7 +174,7 @@ static long resident() {
 
 static void many() {
     const double seconds = std::atof(std::getenv("STRATA_STRESS_SECONDS"));
-    const strata::Model model("tale", R"({"context":512,"requests":16})");
+    const strata::Model model("tale", R"({"context":64,"requests":16})");
     const auto start = std::chrono::steady_clock::now();
     auto passed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
     std::atomic<long> ended{0}, canceled{0};

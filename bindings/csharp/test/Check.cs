@@ -232,7 +232,7 @@ internal static class Check
     private static void Stress()
     {
         double seconds = double.Parse(Variable("STRATA_STRESS_SECONDS"));
-        Model model = Model.Load("tale", Options(("context", 512), ("requests", 16)));
+        Model model = Model.Load("tale", Options(("context", 64), ("requests", 16)));
         DateTime end = DateTime.UtcNow.AddSeconds(seconds);
         int ended = 0, canceled = 0;
         var problems = new ConcurrentQueue<Exception>();

@@ -160,7 +160,7 @@ Future<void> senses() async {
 }
 
 Future<void> stress() async {
-  final model = await Strata.load('tale', options: {'context': 512, 'requests': 16});
+  final model = await Strata.load('tale', options: {'context': 64, 'requests': 16});
   final seconds = double.parse(Platform.environment['STRATA_STRESS_SECONDS'] ?? '3');
   final end = DateTime.now().add(Duration(milliseconds: (seconds * 1000).round()));
   final dice = Random(1);

@@ -227,7 +227,7 @@ public final class Check {
     static void stress() throws Exception {
         String given = System.getenv("STRATA_STRESS_SECONDS");
         double seconds = given == null ? 3 : Double.parseDouble(given);
-        Model model = Strata.load("tale", Map.of("context", 512, "requests", 16));
+        Model model = Strata.load("tale", Map.of("context", 64, "requests", 16));
         long end = System.nanoTime() + (long) (seconds * 1e9);
         AtomicInteger ended = new AtomicInteger();
         AtomicInteger canceled = new AtomicInteger();

@@ -214,7 +214,7 @@ async function threads() {
 }
 
 async function stress() {
-  const model = await load('tale', { context: 512, requests: 16 });
+  const model = await load('tale', { context: 64, requests: 16 });
   const end = performance.now() + SECONDS * 1000;
   const counts = { ended: 0, canceled: 0 };
   const shared = [];

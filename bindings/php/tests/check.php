@@ -211,7 +211,7 @@ function resident(): int
 function stress(): void
 {
     $seconds = (float) (getenv('STRATA_STRESS_SECONDS') ?: 3);
-    $model = Model::load('tale', context: 512, requests: 16);
+    $model = Model::load('tale', context: 64, requests: 16);
     [$start, $early, $ended, $canceled, $streams] = [microtime(true), 0, 0, 0, []];
     while (microtime(true) < $start + $seconds) {
         if ($early === 0 && microtime(true) > $start + $seconds / 3) {

@@ -349,7 +349,7 @@ def resident() -> int:
 
 
 def stress() -> None:
-    model = strata.load("tale", context=512, requests=16)
+    model = strata.load("tale", context=64, requests=16)
     end, early = time.monotonic() + SECONDS, 0
     counts = {"ended": 0, "canceled": 0}
     shared: list[strata.Answer | None] = [None] * 64

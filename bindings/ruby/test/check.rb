@@ -145,7 +145,7 @@ end
 
 def stress
   seconds = ENV.fetch('STRATA_STRESS_SECONDS', '3').to_f
-  model = Strata.load('tale', context: 512, requests: 16)
+  model = Strata.load('tale', context: 64, requests: 16)
   finish = Process.clock_gettime(Process::CLOCK_MONOTONIC) + seconds
   ended, canceled = Queue.new, Queue.new
   shared = Array.new(64)

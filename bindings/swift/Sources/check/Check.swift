@@ -188,7 +188,7 @@ final class Shared: @unchecked Sendable {
 /// 64 threads, which cancel each other's streams.
 func stress() throws {
     let seconds = Double(environment["STRATA_STRESS_SECONDS"] ?? "3")!
-    let model = try Model("tale", options: ["context": 512, "requests": 16])
+    let model = try Model("tale", options: ["context": 64, "requests": 16])
     let end = Date().addingTimeInterval(seconds)
     let shared = Shared()
     let group = DispatchGroup()
