@@ -13,6 +13,7 @@ use crate::spec::{
 };
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// One layer's attention.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -109,8 +110,8 @@ pub(super) struct AttentionKeys {
     value_sizes: Option<Vec<usize>>,
     /// Of layers with windows.
     window_sizes: [Option<usize>; 2],
-    /// The first layer without keys and values of its own.
-    first_sharing: usize,
+    /// The layers without keys and values of their own: the last ones.
+    sharing: Range<usize>,
     windows: Vec<Option<usize>>,
     rotated: Vec<bool>,
     soft_cap: Option<f32>,
@@ -138,9 +139,9 @@ impl AttentionKeys {
                 keys.size("attention.key_length_swa", MAX_SIZE)?,
                 keys.size("attention.value_length_swa", MAX_SIZE)?,
             ],
-            first_sharing: {
+            sharing: {
                 let sharing = keys.u32("attention.shared_kv_layers")?.unwrap_or(0) as usize;
-                shared.layers.saturating_sub(sharing)
+                shared.layers.saturating_sub(sharing)..shared.layers
             },
             rotated: rotated(keys, shared, &windows, alibi.is_some())?,
             windows,
@@ -275,12 +276,12 @@ impl AttentionKeys {
 
     /// The layer whose keys and values a layer reads: the last with its own that slides as this one does.
     fn shares(&self, layer: usize) -> Result<Option<usize>, LoadError> {
-        if layer < self.first_sharing || self.first_sharing == 0 {
+        if !self.sharing.contains(&layer) || self.sharing.start == 0 {
             return Ok(None);
         }
         let slides = |layer: usize| self.windows[layer].is_some();
         let alike = |&other: &usize| slides(other) == slides(layer);
-        let found = (0..self.first_sharing).rev().find(alike);
+        let found = (0..self.sharing.start).rev().find(alike);
         found.map(Some).ok_or(LoadError::NothingToShare { layer })
     }
 }
