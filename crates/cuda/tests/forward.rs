@@ -95,18 +95,11 @@ fn golden_models_have_the_same_bits() {
     );
 }
 
+/// How layers are shared out is not this crate's: crates/vulkan tests more of it, without an emulation.
 #[test]
-fn layers_on_gpus_and_the_processors_and_adapters_give_the_same_bits() {
-    let Some(library) = library() else {
-        return;
-    };
-    let gpu = || strata_cuda::emulated(library, (8, 0)).unwrap();
-    for (name, starts, kv) in [
-        ("llama", &[1][..], KvType::F16),
-        ("gemma2", &[0, 1], KvType::F32),
-    ] {
-        let same = split::same_bits(name, starts, kv, &mut || Lent::new(gpu()));
-        assert!(same, "{name}");
+fn adapters_behind_layers_of_the_processors_give_the_same_bits() {
+    if let Some(library) = library() {
+        let gpu = || strata_cuda::emulated(library, (8, 0)).unwrap();
+        split::same_bits_with_adapters("llama", &[1], &mut || Lent::new(gpu()));
     }
-    split::same_bits_with_adapters("llama", &[1], &mut || Lent::new(gpu()));
 }
