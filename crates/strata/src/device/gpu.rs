@@ -1,6 +1,8 @@
 //! The GPUs of this machine.
 
-use super::choice::Device;
+use super::choice::{Device, DeviceLost, GpuLayers};
+use crate::error::{Error, ErrorKind};
+use crate::options::Options;
 use std::fmt;
 use strata_gpu::{Backend, DeviceError, DeviceFacts};
 
@@ -21,8 +23,18 @@ impl fmt::Display for Gpu {
 }
 
 impl Gpu {
-    /// Those that are asked for; none where the processors are to compute.
-    pub(super) fn of(device: &Device) -> Vec<Self> {
+    /// Those that are asked for; none where the processors are to compute. What is said of GPUs beside must be of some.
+    pub(super) fn asked(options: &Options) -> Result<Vec<Self>, Error> {
+        let sentence = match (&options.device, options.gpu_layers, options.device_lost) {
+            (Device::Cpu, GpuLayers::Last(_), _) => "layers on a GPU need a GPU to be on",
+            (Device::Cpu, _, DeviceLost::Cpu) => "only what runs on a GPU can lose it",
+            (device, ..) => return Ok(Self::of(device)),
+        };
+        Err(Error::new(ErrorKind::InvalidArgument, sentence)
+            .with_hint("add --device cuda:0 or --device vulkan:0"))
+    }
+
+    fn of(device: &Device) -> Vec<Self> {
         match device {
             Device::Cpu => Vec::new(),
             Device::Auto if strata_cuda::devices().is_empty() => Vec::new(),

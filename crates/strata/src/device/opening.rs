@@ -35,7 +35,7 @@ pub(crate) fn open(
     runtime: &Runtime,
     progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
 ) -> Result<Option<Opened>, Error> {
-    let gpus = Gpu::of(&options.device);
+    let gpus = Gpu::asked(options)?;
     if gpus.is_empty() {
         return Ok(None);
     }

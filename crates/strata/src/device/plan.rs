@@ -56,7 +56,7 @@ pub(crate) fn plan(
     options: &Options,
     needs: Needs,
 ) -> Result<Option<Planned>, Error> {
-    let gpus = Gpu::of(&options.device);
+    let gpus = Gpu::asked(options)?;
     if gpus.is_empty() {
         return Ok(None);
     }

@@ -87,3 +87,14 @@ fn what_does_not_fit_is_refused_with_what_would() {
     assert_eq!(refused.kind(), ErrorKind::OutOfMemory);
     assert_eq!(refused.hint().unwrap_or_default(), hint);
 }
+
+#[test]
+fn layers_on_no_gpu_are_refused() {
+    let layers = Options::default().gpu_layers(GpuLayers::Last(3));
+    let lost = Options::default().device_lost(DeviceLost::Cpu);
+    for options in [layers, lost] {
+        let planned = Model::plan("tale", &options).expect_err("there is no GPU");
+        assert_eq!(planned.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(open("tale", options).expect_err("likewise"), planned);
+    }
+}
