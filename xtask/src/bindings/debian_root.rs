@@ -91,7 +91,8 @@ impl Root {
         }
         command.arg(format!("--root={}", self.0.display()));
         command.arg(format!("--wd=/home/{name}")).arg(program);
-        command.env("HOME", "/tmp");
+        // Folders of this system are none of that one.
+        command.env("HOME", "/tmp").env_remove("TMPDIR");
         command
     }
 
