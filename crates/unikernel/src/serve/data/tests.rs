@@ -82,7 +82,14 @@ fn pages_and_saved_slots_outlive_a_power_cut() {
             computed < known && known >= 32 * whole,
             "{computed}, {known}"
         );
-        assert!(world.server.counters().expect("a model answers").restored_pages >= whole);
+        assert!(
+            world
+                .server
+                .counters()
+                .expect("a model answers")
+                .restored_pages
+                >= whole
+        );
         warm = content(&answer).to_string();
         let restored = world.post(&format!("{SLOT}restore"), "", file);
         assert!(
