@@ -1,7 +1,7 @@
 //! The operations, dispatched to one instruction set.
 #![allow(unsafe_code)]
 
-use crate::act::{ActFormat, ActRows, Quantize};
+use crate::act::{ActFormat, Quantize};
 #[cfg(all(
     target_arch = "aarch64",
     target_feature = "neon",
@@ -20,13 +20,12 @@ use crate::attention::whole::{PanelScores, PanelSoftmax, PanelValues};
 use crate::attention::{KvRows, KvType, Store, WHOLE_KEYS, WHOLE_ROWS, WholeScores, WholeSums};
 use crate::isa::{CpuFeatures, Isa};
 use crate::lanes::{Dot, Op};
-use crate::panel::matmul::{Matmul, Panels};
+use crate::panel::matmul::Matmul;
 use crate::peak::{DotPeak, FloatPeak};
 use crate::policy::Policy;
 use crate::rope::{RopeKind, Rotate};
 use crate::short_conv::ShortConv;
 use crate::state::StateStep;
-use crate::tile::TileMut;
 use crate::tile_unit::Tiles;
 #[cfg(not(any(
     all(target_arch = "wasm32", target_feature = "simd128"),
@@ -175,7 +174,7 @@ impl Kernels {
         }
     }
 
-    /// Stores a row of activations in `format`, for [`ActRows`]. `out` is [`ActFormat::row_bytes`] long.
+    /// Stores a row of activations in `format`, for [`ActRows`](crate::ActRows). `out` is [`ActFormat::row_bytes`] long.
     pub fn quantize_act(&self, format: ActFormat, x: &[f32], out: &mut [u8]) {
         assert_eq!(
             out.len(),
@@ -188,33 +187,6 @@ impl Kernels {
     /// Stores whole blocks of a row.
     pub(crate) fn quantize_blocks(&self, format: ActFormat, x: &[f32], out: &mut [u8]) {
         self.run(Quantize { format, x, out });
-    }
-
-    /// out\[t\]\[r\] = w\[r\] · x\[t\].
-    ///
-    /// A row's sum runs over its blocks in order; inside a block it is exact in integers. No token's result depends on
-    /// the others, and no row's on how the matrix is split.
-    pub fn matmul(&self, w: Panels<'_>, x: ActRows<'_>, out: TileMut<'_>) {
-        self.matmul_before(w, x, out, &[]);
-    }
-
-    /// The same, where the weights in `next` are read after these.
-    pub(crate) fn matmul_before(
-        &self,
-        w: Panels<'_>,
-        x: ActRows<'_>,
-        out: TileMut<'_>,
-        next: &[u8],
-    ) {
-        let m = Matmul {
-            next,
-            ..Matmul::new(w, x, out, self.policy.get(w.ty()))
-        };
-        let tiles = self.policy.tiles();
-        if tiles != Tiles::Off && m.x.tokens() >= m.choice.tiles_from {
-            return self.matmul_by_tiles(tiles, m);
-        }
-        self.matmul_by_vectors(m);
     }
 
     pub(crate) fn matmul_by_vectors(&self, m: Matmul<'_>) {
@@ -245,7 +217,7 @@ impl Kernels {
     }
 
     #[cfg(feature = "compact")]
-    fn matmul_by_tiles(&self, _: Tiles, m: Matmul<'_>) {
+    pub(crate) fn matmul_by_tiles(&self, _: Tiles, m: Matmul<'_>) {
         self.run(m);
     }
 

@@ -13,6 +13,7 @@ use crate::lanes::{Dot, Lanes, MAX_PARTS, Op};
 use crate::policy::{AHEAD, Choice};
 use crate::tile::TileMut;
 use crate::vector::padded;
+use crate::{Kernels, Tiles};
 
 /// A weight matrix, or a run of its panels.
 #[derive(Copy, Clone)]
@@ -149,6 +150,35 @@ impl<'a> Matmul<'a> {
         } else {
             AHEAD
         }
+    }
+}
+
+impl Kernels {
+    /// out\[t\]\[r\] = w\[r\] · x\[t\].
+    ///
+    /// A row's sum runs over its blocks in order; inside a block it is exact in integers. No token's result depends on
+    /// the others, and no row's on how the matrix is split.
+    pub fn matmul(&self, w: Panels<'_>, x: ActRows<'_>, out: TileMut<'_>) {
+        self.matmul_before(w, x, out, &[]);
+    }
+
+    /// The same, where the weights in `next` are read after these.
+    pub(crate) fn matmul_before(
+        &self,
+        w: Panels<'_>,
+        x: ActRows<'_>,
+        out: TileMut<'_>,
+        next: &[u8],
+    ) {
+        let m = Matmul {
+            next,
+            ..Matmul::new(w, x, out, self.policy().get(w.ty()))
+        };
+        let tiles = self.policy().tiles();
+        if tiles != Tiles::Off && m.x.tokens() >= m.choice.tiles_from {
+            return self.matmul_by_tiles(tiles, m);
+        }
+        self.matmul_by_vectors(m);
     }
 }
 
