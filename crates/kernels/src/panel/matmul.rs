@@ -429,31 +429,3 @@ pub(crate) fn store<L: Lanes>(l: L, acc: [L::F; MAX_PARTS], row: usize, out: &mu
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Ahead;
-
-    #[test]
-    fn the_end_of_a_run_asks_for_what_comes_next() {
-        type Block = [u8; 100];
-        let memory = [[0u8; 100]; 30];
-        let address = |block: &Block| block.as_ptr().addr();
-        let (run, rest) = memory.split_at(10);
-        let next = rest[7..].as_flattened();
-        let ahead = Ahead::new(250, run, next);
-        for (b, block) in run.iter().enumerate() {
-            let asked = address(block).wrapping_add(ahead.of(b));
-            let expected = match b {
-                0..7 => address(block) + 250,
-                _ => address(&rest[b]),
-            };
-            assert_eq!(asked, expected, "block {b}");
-        }
-        // Nothing comes next, no distance, and a run shorter than it.
-        assert_eq!(Ahead::new(250, run, &[]).of(9), 250);
-        assert_eq!(Ahead::new(0, run, next).of(9), 0);
-        let asked = Ahead::new(2500, run, next).of(0);
-        assert_eq!(address(&run[0]).wrapping_add(asked), address(&rest[7]));
-    }
-}
