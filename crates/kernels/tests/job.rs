@@ -1,8 +1,11 @@
 //! Work that several workers share.
+#![allow(unsafe_code)]
 
+use std::ops::Range;
+use std::sync::Mutex;
 use strata_kernels::{
-    ActRows, Job, Kernels, PANEL_ROWS, Panels, Product, Rows, TileMut, Weights, act_format,
-    pack_panel, packed_bytes, panel_bytes,
+    ActRows, Job, Kernels, PANEL_ROWS, PanelRun, PanelWork, Panels, Product, Rows, TileMut,
+    Weights, act_format, pack_panel, packed_bytes, panel_bytes,
 };
 use strata_quant::GgmlType;
 
@@ -82,4 +85,58 @@ fn workers_together_compute_every_row_once() {
         assert_eq!(run(workers, false), alone);
         assert_eq!(run(workers, true), alone);
     }
+}
+
+/// Panels of a byte each, and the runs that were asked for: the first panel, how many, and what comes next.
+struct Watched<'a> {
+    bytes: &'a [u8],
+    granule: usize,
+    runs: &'a Mutex<Vec<(usize, usize, Option<u8>)>>,
+}
+
+// SAFETY: it writes nothing but what a lock guards.
+unsafe impl PanelWork for Watched<'_> {
+    fn panels(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn granule(&self) -> usize {
+        self.granule
+    }
+
+    fn weights_from(&self, panel: usize) -> &[u8] {
+        &self.bytes[panel..]
+    }
+
+    unsafe fn compute(&self, _: &Kernels, run: PanelRun<'_>, _: &mut [u8]) {
+        let PanelRun { panel, count, next } = run;
+        let mut runs = self.runs.lock().unwrap();
+        runs.push((panel, count, next.first().copied()));
+    }
+}
+
+#[test]
+fn a_run_knows_what_its_worker_reads_next() {
+    let bytes: Vec<u8> = (0..200).collect();
+    let runs = Mutex::new(Vec::new());
+    let task = |range: Range<usize>, granule| {
+        Some(Watched {
+            bytes: &bytes[range],
+            granule,
+            runs: &runs,
+        })
+    };
+    let mut tasks = [task(0..40, 1), None, task(40..41, 1), task(41..200, 4)];
+    Job::new(Kernels::detect(), &mut tasks, 2).work(0, &mut []);
+    let runs = runs.into_inner().unwrap();
+    let own = runs.iter().position(|(.., next)| next.is_none()).unwrap();
+    assert_eq!(runs[0], (0, 3, Some(3)));
+    // The single panel is the other stretch's.
+    assert_eq!(runs[6], (18, 2, Some(41)));
+    assert_eq!(runs[7], (0, 12, Some(41 + 12)));
+    assert_eq!(runs[own], (72, 8, None));
+    // What was left of the other's.
+    assert_eq!(runs[own + 1], (20, 3, Some(23)));
+    assert_eq!(runs[own + 7], (38, 2, Some(40)));
+    assert_eq!(runs[own + 8], (0, 1, Some(41 + 80)));
 }
