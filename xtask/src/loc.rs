@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// What all of it may have at most, and the machine's own crate.
-const MOST: usize = 165_000;
+const MOST: usize = 167_000;
 const MOST_MACHINE: usize = 12_000;
 /// A file with more lines, most of them numbers, is a table.
 const TABLE: usize = 1_000;
