@@ -6,9 +6,9 @@
 `whisper.gguf` has Strata's keys and tensors (docs/speech.md). `whisper.json` has a window, tokens and their logits.
 `decoding.json` has a longer spectrogram with the segments that `generate` finds in it, and what it does with windows that
 read badly: which it tries again at higher temperatures, and which it leaves out. Its random numbers are made as Strata makes
-them, and in two points it is given the rules of Whisper's authors, from which it differs: texts, not the bytes of token
-numbers, are compressed, and the mean of a text that was cut off counts its end. The folder is what Hugging Face
-would have, `whisper.bin` in it what whisper.cpp's converter would write.
+them, and in three points it is given the rules of Whisper's authors, from which it differs: any token may be drawn, not the
+likeliest 50 alone; texts, not the bytes of token numbers, are compressed; and the mean of a text that was cut off counts its
+end. The folder is what Hugging Face would have, `whisper.bin` in it what whisper.cpp's converter would write.
 """
 
 import argparse

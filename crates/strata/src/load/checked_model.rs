@@ -314,6 +314,11 @@ fn load_failure(path: &Path, error: LoadError) -> Error {
         LoadError::SurplusTensor { .. } => bad_model(path, &error).with_hint(
             "the model may be a variant of its architecture that is not supported; ignoring a tensor would make its answers wrong",
         ),
+        LoadError::NoNextn | LoadError::SeveralNextn { .. } | LoadError::NextnFamily { .. } => {
+            let sentence = format_args!("{}: {error}", path.display());
+            Error::new(ErrorKind::InvalidArgument, sentence)
+                .with_hint("use --speculate=auto, which drafts with what there is")
+        }
         _ => bad_model(path, &error),
     }
 }

@@ -101,6 +101,8 @@ fn the_layer_that_predicts_the_token_after_the_next_is_loaded_if_it_is_asked_for
     }
     let refused = |model: &str, options: Options| {
         let error = open(model, options.drafts(Drafts::Nextn)).err().unwrap();
+        // The file is as it should be.
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         error.to_string()
     };
     let missing = refused("tale", Options::default());
